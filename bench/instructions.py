@@ -4,6 +4,8 @@ Instructions do not depend on what else the machine does, so that a change for t
 trusted. They are counted inside of the stack's `process` alone, compiled for x86-64-v3 (valgrind knows no AVX-512), and
 compared with bench/instructions.json; --save writes that. Ends with 1 when a case takes more than LIMIT times what is
 written there. Compilers differ by a tenth.
+
+--passes NAME,...: instead, what the named passes save, as the table in docs/performance.md.
 """
 
 from __future__ import annotations
@@ -16,14 +18,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 HERE = Path(__file__).absolute().parent
 sys.path.insert(0, str(HERE.parent))
 
 from bench import functions  # noqa: E402
+from bench.cases import without  # noqa: E402
 from bench.programs import build_tool  # noqa: E402
+from bench.tables import table, times  # noqa: E402
 from sluice.engine.box import CompiledStack, compile_stack  # noqa: E402
 from sluice.engine.compiler import INCLUDES, compiler  # noqa: E402
 from sluice.engine.functions import find_functions  # noqa: E402
@@ -138,14 +142,42 @@ def worse(found: dict[str, float], recorded: dict[str, float]) -> list[str]:
     return said
 
 
+OF_PASSES = ("HTTP", "HTTP, 5% lost, 5% reordered", "64-byte packets")
+"""The cases that show what a pass saves."""
+
+
+def of_passes(names: list[str]) -> str:
+    """A table: how many times more instructions a packet takes without a pass, and with no pass than with it alone."""
+    wanted = [case for case in CASES if case.name in OF_PASSES]
+    found: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for passes in ("all", "none", *map(without, names), *names):
+            found[passes] = [count(replace(case, passes=passes), Path(folder)) for case in wanted]
+
+    def ratios(more: str, fewer: str) -> list[str]:
+        return [times(one / other) for one, other in zip(found[more], found[fewer], strict=True)]
+
+    rows = [["no pass : all", *ratios("none", "all")]]
+    for name in names:
+        rows.append([f"without `{name}` : all", *ratios(without(name), "all")])
+        rows.append([f"no pass : `{name}` alone", *ratios("none", name)])
+    return table(["instructions", *(case.name for case in wanted)], rows, 1)
+
+
 def main() -> int:
     """Count, print, compare or save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--save", action="store_true", help="record what is counted")
+    parser.add_argument(
+        "--passes", default="", metavar="NAME,...", help="count what these passes save, and nothing else"
+    )
     options = parser.parse_args()
     if shutil.which("valgrind") is None:
         print("instructions: there is no valgrind (Debian: valgrind)", file=sys.stderr)
         return 1
+    if options.passes:
+        print(of_passes(options.passes.split(",")), end="")
+        return 0
     recorded: dict[str, float] = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
     found = counted()
     width = max(map(len, found))

@@ -23,6 +23,9 @@ from sluice.engine.box import Settings, compile_stack  # noqa: E402
 from sluice.engine.measure import Candidate, measure  # noqa: E402
 from sluice.stacks.find import find_stack  # noqa: E402
 
+from aioquic.quic.crypto import CryptoPair  # noqa: E402  isort: skip
+from aioquic.quic.packet import QuicProtocolVersion  # noqa: E402  isort: skip
+
 LENGTH = 1460
 """Bytes of a packet."""
 PACKETS = 60_000
@@ -91,6 +94,51 @@ def extensions(body: bytes, *_: object) -> bytes:
     return eth(ip6(packet, following), IPV6)
 
 
+def listed(head: bytes, element: bytes, tail: bytes = b"") -> bytes:
+    """A frame of as many elements as fit between a beginning and an end."""
+    return head + element * ((LENGTH - len(head) - len(tail)) // len(element)) + tail
+
+
+def ppp_options(*_: object) -> bytes:
+    head, size = b"\2\0\0\0\0\1\2\0\0\0\0\2\x88\x64\x11\0\0\1", LENGTH - 20
+    return listed(head + struct.pack(">HHBBH", size, 0xC021, 1, 1, size - 2), b"\x99\2")
+
+
+def pppoe_tags(*_: object) -> bytes:
+    size = (LENGTH - 20) // 4 * 4
+    return listed(b"\2\0\0\0\0\1\2\0\0\0\0\2\x88\x63\x11\x09\0\0" + struct.pack(">H", size), b"\1\1\0\0")
+
+
+def in_datagram(port: int, head: bytes, element: bytes, tail: bytes, number: int, _: random.Random) -> bytes:
+    """A datagram of UDP to a port: a header and a list."""
+    body = listed(bytes(42) + head, element, tail)[42:]
+    return eth(ip4(udp(4000 + number % 512, port, body), 17))
+
+
+def hello(number: int, _: random.Random) -> bytes:
+    """A ClientHello of TLS with empty extensions, in CRYPTO of QUIC or in a connection of TCP."""
+    count, turn = (LENGTH - 54 - 49) // 4, number // 512
+    body = b"\3\3" + bytes(32) + b"\0\0\2\x13\1\1\0" + struct.pack(">H", 4 * count) + b"\x12\x34\0\0" * count
+    body = b"\1\0" + struct.pack(">H", len(body)) + body
+    body = b"\x16\3\1" + struct.pack(">H", len(body)) + body
+    head = struct.pack(">HHIIBBHHH", 1000 + number % 512, 443, 1 + turn * len(body), 1, 0x50, 0x10, 65535, 0, 0)
+    return eth(ip4(head + body, 6))
+
+
+def initial(frames: bytes, number: int, _: random.Random) -> bytes:
+    """An Initial packet of QUIC with these frames, of one of 64 connection ids, sealed with the key that it names."""
+    connection, sealed = (number % 64).to_bytes(8, "big"), frames + bytes(LENGTH - 42 - 36 - len(frames))
+    if (connection, sealed) not in _sealed:
+        head = b"\xc0\0\0\0\1\x08" + connection + b"\0\0" + (0x4000 | len(sealed) + 17).to_bytes(2, "big") + b"\0"
+        pair = CryptoPair()
+        pair.setup_initial(connection, is_client=True, version=QuicProtocolVersion.VERSION_1)
+        _sealed[connection, sealed] = pair.encrypt_packet(head, sealed, 0)
+    return eth(ip4(udp(4000 + number % 64, 443, _sealed[connection, sealed]), 17))
+
+
+_sealed: dict[tuple[bytes, bytes], bytes] = {}
+
+
 def padding(*_: object) -> bytes:
     count = (LENGTH - 54 - 9) // 8
     return eth(ip6(bytes([17, count - 1]) + bytes(8 * count - 2) + udp(1, 9, b"x"), 60), IPV6)
@@ -145,9 +193,30 @@ SHAPES: dict[str, Make] = {
     "DNS questions": partial(names, b"\0\0\1\0\1", 0),
     "DNS records": partial(names, b"\0\0\x10\0\1\0\0\0\0\0\0", 1),
     "DNS names of 127 labels": partial(names, b"\1a" * 127 + b"\0\0\x10\0\1\0\0\0\0\0\0", 1),
+    "DNS names over TCP": partial(
+        messages, 53, b"\1\x15" + bytes(7) + b"\1" + bytes(4) + b"\1a" * 127 + b"\0\0\x10\0\1" + bytes(6)
+    ),
+    "PPP options": ppp_options,
+    "PPPoE tags": pppoe_tags,
+    "GTP extension headers": partial(
+        in_datagram, 2152, b"\x34\xff\5\x5c\0\0\0\1\0\0\0\x40", b"\1\0\0\x40", b"\1\0\0\0"
+    ),
+    "L2TP attributes": partial(
+        in_datagram, 1701, b"\xc8\2\5\x88\0\1\0\0\0\0\0\0\x80\x08\0\0\0\0\0\1", b"\0\6\0\0\0\x63", b""
+    ),
+    "TZSP tags": partial(in_datagram, 37008, b"\1\0\0\1", b"\x99\0", b"\1"),
+    "TZSP padding": partial(in_datagram, 37008, b"\1\0\0\1", b"\0", b"\1"),
+    "GRE source route": lambda *_: eth(
+        ip4(listed(bytes(34) + b"\x40\0\x08\0\0\0\0\0", b"\0\2\0\1a", bytes(4))[34:], 47)
+    ),
+    "TLS extensions": hello,
+    "QUIC Initials": partial(initial, b""),
+    "QUIC acknowledged ranges": partial(initial, b"\2\x44\0\0\x42\x60\0" + bytes(2 * 0x260)),
     "DNS messages over TCP": partial(messages, 53, b"\0\x0c" + bytes(12)),
     "DNS questions over TCP": partial(messages, 53, b"\0\x11" + bytes(5) + b"\1" + bytes(6) + b"\0\0\1\0\1"),
     "PPTP messages": partial(messages, 1723, b"\0\x0c\0\1\x1a\x2b\x3c\x4d\0\5\0\0"),
+    "PPTP, no messages": partial(messages, 1723, b"\0\x9c\0\1\x1a\x2b\x3c\0" * 175),
+    "PPTP, nearly messages": partial(messages, 1723, b"\0\x0c\0\1\x1a\x2b\x3c\x4e\0\5\0\0"),
     "IGMP records": groups,
     "SCTP chunks": partial(chunks, (LENGTH - 46) // 20, 1),
     "SCTP, 12 chunks": partial(chunks, 12, 1),

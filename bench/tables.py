@@ -93,6 +93,8 @@ def passes(results: Results) -> str:
     for name in ALL_PASSES:
         left_out = [times(results.ratio(replace(case, passes=without(name)), case)) for case in traces]
         alone = [times(results.ratio(replace(case, passes="none"), replace(case, passes=name))) for case in traces]
+        if {*left_out, *alone} == {NOTHING}:
+            continue  # not measured
         rows.append([f"without `{name}` : all", *left_out])
         rows.append([f"no pass : `{name}` alone", *alone])
     return table(head, rows, 1)

@@ -61,13 +61,13 @@ def write_secured(folder: Path, talks: dict[str, tuple[Talk, Talk]]) -> dict[str
     return secured
 
 
-def write_program(folder: Path, logs: list[str]) -> None:
-    """Write tcp_ip with some logs, and what it is linked with."""
+def write_program(folder: Path, logs: list[str], stack: str = "tcp_ip") -> None:
+    """Write a stack with some logs, and what it is linked with."""
     functions = Functions(tuple(find_functions(logs).c))
-    generated = generate(run(build(find_stack("tcp_ip"), functions.hooks()), "all"), functions)
+    generated = generate(run(build(find_stack(stack), functions.hooks()), "all"), functions)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "tcp_ip.c").write_text(generated.source)
-    (folder / "tcp_ip.h").write_text(generated.header)
+    (folder / f"{stack}.c").write_text(generated.source)
+    (folder / f"{stack}.h").write_text(generated.header)
     (folder / "links").write_text("\n".join([*ROWS, *generated.sources]))
 
 

@@ -86,13 +86,14 @@ def count(path: Path, entries: Entries) -> Lines:
         if line.strip() and not line.lstrip().startswith("#") and number not in left_out
     ]
     marked: dict[int, str] = {}
+    last = _last_lines(tree)
     left = dict(entries)
     seen: Counter[str] = Counter()
     for number, line in enumerate(lines, 1):
         stripped = line.split("  # ")[0].strip()
         seen[stripped] += 1
         if what := left.pop((seen[stripped], stripped), ""):
-            for each in range(number, _last(tree, number) + 1):
+            for each in range(number, last.get(number, number) + 1):
                 marked.setdefault(each, what)
     for nth, first in left:
         raise StaleEntryError(f"{BEYOND.name}: {path.name} has no line {nth} of '{first}' any more: update the entry")
@@ -121,10 +122,13 @@ def _docstrings_and_imports(tree: ast.Module) -> set[int]:
     return found
 
 
-def _last(tree: ast.Module, number: int) -> int:
-    """The last line of what begins on a line."""
-    nodes = (node for node in ast.walk(tree) if isinstance(node, (ast.stmt, ast.expr, ast.keyword, ast.arg)))
-    return max((node.end_lineno or number for node in nodes if node.lineno == number), default=number)
+def _last_lines(tree: ast.Module) -> dict[int, int]:
+    """For each line on which something begins, the last line of it."""
+    found: dict[int, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.stmt, ast.expr, ast.keyword, ast.arg)):
+            found[node.lineno] = max(found.get(node.lineno, 0), node.end_lineno or node.lineno)
+    return found
 
 
 class Row(NamedTuple):

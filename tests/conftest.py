@@ -5,6 +5,7 @@ of the repository on the path because this file is here, so that tests can impor
 
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
@@ -18,6 +19,7 @@ from tests.support.conserve import check_every_box
 from tests.support.unoptimised import fewer_passes, unoptimised
 
 pytest_plugins = ["tests.support.again", "tests.support.budget", "tests.support.order", "tests.support.lines"]
+pytest_plugins += ["tests.support.imports"]
 HERE = Path(__file__).resolve().parent
 OPTIMISED = (
     *("analyze", "bench/test_bound.py", "bench/test_branches.py", "bench/test_instructions.py", "isolate", "native"),
@@ -41,9 +43,10 @@ if "SLUICE_CACHE" not in os.environ:  # a checkout of another user is no place f
         check_folder(HERE.parent)
         os.environ["SLUICE_CACHE"] = str(HERE.parent / "build" / "tests-cache")
     os.environ.setdefault("SLUICE_CACHE", tempfile.mkdtemp(prefix="sluice-tests-"))
-# Commands that tests start import compiled modules, which halves the time of a short command.
+# Commands that tests start import compiled modules, which halves the time of a short command. So do the workers.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("PYTHONPYCACHEPREFIX", os.path.join(os.environ["SLUICE_CACHE"], "python"))
+sys.dont_write_bytecode, sys.pycache_prefix = False, os.environ["PYTHONPYCACHEPREFIX"]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: tests interrupt what they start
     signal.signal(signal.SIGINT, signal.default_int_handler)
 check_every_box()

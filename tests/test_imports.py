@@ -82,20 +82,6 @@ def imported(source: str, module: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{start}.{alias.name}"
 
 
-def at_import(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
-    """The imports that run when a module is imported: not those in functions, nor those for type checkers only."""
-    for node in body:
-        match node:
-            case ast.Import() | ast.ImportFrom():
-                yield node
-            case ast.If(test=ast.Name("TYPE_CHECKING"), orelse=orelse):
-                yield from at_import(orelse)
-            case ast.If(body=yes, orelse=no) | ast.Try(body=yes, orelse=no):
-                yield from at_import([*yes, *no])
-            case _:
-                pass
-
-
 def violations(source: str, module: Path) -> list[str]:
     """A sentence for every import in a module (path from the root of the checkout) that the rules forbid."""
     owner = module.parts[1] if len(module.parts) > 2 else ""
@@ -120,19 +106,11 @@ def test_imports_follow_the_rules() -> None:
     assert found == []
 
 
-RECURSIVE = "sluice.lang."
-"""Modules whose types refer to each other, as a parser's fields, states and events to the parser. They import each
-other for the type checker, and in functions. No other module does either.
-"""
-
-
 def test_no_module_imports_itself_through_others() -> None:
     names = {".".join(module.with_suffix("").parts).removesuffix(".__init__"): module for module in MODULES}
     needs: dict[str, set[str]] = {}
     for name, module in names.items():
-        tree = ast.parse((ROOT / module).read_text(encoding="utf-8"))
-        top = at_import(tree.body) if name.startswith(RECURSIVE) else [tree]
-        found = {used for node in top for _, used in imported(ast.unparse(node), module)}
+        found = {used for _, used in imported((ROOT / module).read_text(encoding="utf-8"), module)}
         needs[name] = {used if used in names else used.rpartition(".")[0] for used in found} & names.keys() - {name}
     TopologicalSorter(needs).prepare()  # raises CycleError, which names the modules of a cycle
 

@@ -3,7 +3,9 @@
 All functions of a chain are compiled as one unit. Two instances of one function, and functions of different authors,
 may define the same names: statics, types, enumeration constants, macros. A name that one function defines at file scope
 and another one uses becomes NAME__FUNCTION in the text of the first. Fields of structs, and words that mean layers,
-events, parameters and counters, do not change.
+events, parameters and counters, do not change. Nor do names that the linker knows from elsewhere: those that are only
+declared `extern`, and those of a library's headers, next to a file of SLUICE_SOURCE in another folder. Functions that
+use the same library share these.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from sluice.hooks.c_words import C_WORDS
 from sluice.hooks.subscription import HookError
@@ -35,6 +38,7 @@ _NO_FUNCTION = (
     "static_assert",
     "_Alignas",
     "__extension__",
+    "__typeof__",
     "if",
     "while",
     "sizeof",
@@ -62,7 +66,8 @@ class Token:
 def separated(texts: Mapping[str, str], paths: Mapping[str, str] | None = None) -> dict[str, str]:
     """The texts of functions, by name, in which none shares a name at file scope with another one.
 
-    paths: their files, for messages. Raises HookError where a macro makes names at file scope.
+    paths: their files, for messages and for the folders of libraries. Raises HookError where a macro makes names at
+    file scope.
     """
     for name, text in texts.items() if len(texts) > 1 else ():
         _check_macros(text, (paths or {}).get(name, name))
@@ -72,8 +77,32 @@ def separated(texts: Mapping[str, str], paths: Mapping[str, str] | None = None) 
     for name, found in tokens.items():
         others = set[str]().union(*(words[other] for other in words if other != name))
         shared = file_scope_names(texts[name]) & others
+        shared -= file_scope_names(_of_libraries(texts[name], (paths or {}).get(name, name))) if shared else set()
         out[name] = _renamed(found, {word: f"{word}__{name}" for word in shared}) if shared else texts[name]
     return out
+
+
+_SOURCE = re.compile(r'SLUICE_SOURCE\(\s*"([^"\n]+)"')
+_MARKER = re.compile(r'# \d+ "((?:[^"\\\n]|\\.)*)" ([12])$')
+
+
+def _of_libraries(text: str, path: str) -> str:
+    """The parts of a function's text that are headers of libraries (includes.py marks where headers begin and end)."""
+    own = Path(path).parent
+    folders = {(own / source).resolve().parent for source in _SOURCE.findall(text)} - {own.resolve()}
+    if not folders:
+        return ""
+    found: list[str] = []
+    inside: list[bool] = []
+    for line in text.splitlines(keepends=True):
+        match = _MARKER.match(line.rstrip())
+        if match is None:
+            found.append(line if any(inside) else "")
+        elif match[2] == "1":
+            inside.append(Path(match[1]).resolve().parent in folders)
+        elif inside:
+            inside.pop()
+    return "".join(found)
 
 
 _PASTES = re.compile(r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?\*/)|(\#)""", re.DOTALL)
@@ -179,7 +208,10 @@ def _defined(statement: list[Token]) -> set[str]:
     depth, value, pointed, before = 0, False, False, ""
     found: set[str] = set()
     typed = any(token.text == "typedef" for token in statement)
-    for token, after in zip(statement, [*statement[1:], Token("", "")], strict=True):
+    if statement[0].text == "extern" and not any(token.kind == "body" or token.text == "=" for token in statement):
+        return found
+    ends = [*statement, Token("", ""), Token("", "")]
+    for token, after, following in zip(statement, ends[1:], ends[2:], strict=False):
         if token.text in "([":
             depth += 1
         elif token.text in ")]":
@@ -191,6 +223,8 @@ def _defined(statement: list[Token]) -> set[str]:
         named = token.kind == "word" and token.text not in _NO_FUNCTION and token.text not in C_WORDS and not value
         if named and depth == 0 and after.text == "(" and not typed and token is not statement[0]:  # that is a macro
             return found | {token.text}  # a function; its parameters follow
+        if named and depth == 0 and after.text == "(" and typed and before != "typedef" and following.text != "*":
+            return found | {token.text}  # typedef int name(...)
         if named and depth == 0 and after.text in (";", "=", ",", "["):
             found.add(token.text)
         if named and depth == 1 and after.text in (")", "[", "(") and pointed and not found:

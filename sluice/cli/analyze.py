@@ -39,7 +39,7 @@ from sluice.cli.common.progress import busy
 _BUILD = """sluice analyze build -- COMMAND...: record a build as bitcode.
 
 Runs the build with compilers that embed LLVM bitcode with debug info into every object file, whatever the build's own
-flags are, and links the bitcode of each program into NAME.bc. The build must compile everything anew: run `make clean`
+flags are, and links the bitcode of each program into NAME.bc. The build must compile everything again: run `make clean`
 first. A configure script is best run by this command as well: `sluice analyze build -- sh -c './configure && make'`.
 
 Says what was left out: assembly, files that clang does not compile, functions of objects that were there before.

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from typing import IO, Any
 
@@ -82,8 +83,12 @@ def action(options: argparse.Namespace) -> int:
                 space.release()
             print(json.dumps({"ready": space.interface}) if as_json else f"forward to {space.interface}", flush=True)
 
+    def save(process: int) -> bool:
+        os.kill(process, signal.SIGUSR2)
+        return True
+
     with exits_on_term(), space:
-        status, text = run_in(space, command, ready, pipe=True, moves=bool(options.save))
+        status, text = run_in(space, command, ready, pipe=True, move=save if options.save else None)
     if status:
         print("sluice: the proxy has ended by an error or a signal: its connections are lost", file=sys.stderr)
     if text.strip():

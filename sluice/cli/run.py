@@ -27,12 +27,20 @@ from typing import Any
 
 from sluice.cli.common.capture_output import add_written, rotation_of
 from sluice.cli.common.detection import prepare_rules
-from sluice.cli.common.errors import CommandError
+from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
 from sluice.cli.common.forwarding import add_forwarding, check_policies, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
 from sluice.cli.common.monitoring import add_observing
-from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store, add_workers
+from sluice.cli.common.options import (
+    add_command,
+    add_functions,
+    add_run_options,
+    add_stack,
+    add_store,
+    add_workers,
+    check_store,
+)
 from sluice.cli.common.outputs import add_outputs, outputs
 from sluice.cli.common.privileges import add_privileges, check_privileges, copies, rotated, series_of
 from sluice.cli.common.running import (
@@ -49,6 +57,8 @@ from sluice.cli.common.summary import finish
 from sluice.engine.box import Outcome
 from sluice.engine.functions import Wanted, find_functions, has_functions, split_names
 from sluice.engine.inputs import Inputs
+from sluice.report.formats.find import JSON, format_of
+from sluice.report.logs import schema_of
 from sluice.state.errors import StoreError
 from sluice.state.session import session, shares
 
@@ -68,8 +78,8 @@ def add(commands: Any) -> None:
         "-o",
         metavar="FILE",
         dest="prints",
-        help="where functions print, and write rows (default: standard output, or standard error where that takes JSON "
-        "or the rows of another function)",
+        help="where functions print, and write rows; with another format than JSON, the file of the only log (default: "
+        "standard output, or standard error where that takes JSON or the rows of another function)",
     )
     speed = parser.add_mutually_exclusive_group()
     speed.add_argument(
@@ -112,6 +122,20 @@ def functions_of(stack: str, given: list[str]) -> list[str]:
     return given
 
 
+def log_of_output(options: argparse.Namespace, names: list[str]) -> str:
+    """The log whose rows go to the file of -o, as if it were its out=FILE: the only one, if they have another format
+    than JSON lines; else "". Raises UsageError if there are several.
+    """
+    if options.prints is None or (options.format or format_of(options.prints)) is JSON:
+        return ""
+    logs = [name.partition(":")[0] for text in names for name in split_names(text)]
+    logs = [name for name in logs if schema_of(name) is not None]
+    if len(logs) > 1:
+        each = " ".join(f"-f {name}:out=FILE" for name in logs)
+        raise UsageError(f"-o {options.prints}: a file of this format has the rows of one log: give {each}")
+    return logs[0] if logs else ""
+
+
 def check_inline(wanted: Wanted, output: str | None, inputs: Inputs) -> None:
     """Warn that functions need an inline box. Raise CommandError if -w is given and would get a copy of files."""
     inline = [f"{function.name}.c" for function in wanted.c if function.inline]
@@ -138,18 +162,21 @@ def action(options: argparse.Namespace) -> int:
         check_output(options.prints, *input_files(inputs), options.stack)
     if options.state is not None:
         check_output(options.state, *input_files(inputs), options.stack)
-    with printed_apart(options.prints, apart=options.json):
-        outcome = _run(options, inputs)
+    names = functions_of(options.stack, options.functions)
+    log = log_of_output(options, names)
+    with printed_apart(None if log else options.prints, apart=options.json):
+        outcome = _run(options, inputs, names, log)
     return 0 if options.compile_only and not outcome.stopped else finish(outcome, options.json, named(inputs))
 
 
-def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
-    """Run everything except the summary."""
+def _run(options: argparse.Namespace, inputs: Inputs, names: list[str], log: str) -> Outcome:
+    """Run everything except the summary. log: that whose rows go to the file of -o; "": none."""
     wanted = Wanted()
     try:
         stack = stack_of(options.stack, options)
-        given = functions_of(options.stack, options.functions)
-        wanted = find_functions([*given, *tunnel_ports_function(stack, options)])
+        wanted = find_functions([*names, *tunnel_ports_function(stack, options)])
+        if log:
+            wanted.set_unset("out", options.prints, log)
         prepare_rules(wanted)
         if options.extract is not None and not wanted.set_unset("extract", options.extract):
             raise CommandError(f"--extract {options.extract}: no function copies files; add -f filelog")
@@ -159,6 +186,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         check_privileges(options, inputs, later)
         rotation = rotation_of(options)
         check_workers(options.workers, wanted, inputs, options.output, options.isolate)
+        check_store(options)
         check_function_outputs(wanted, *files)
         check_policies(options, wanted.c)
         check_inline(wanted, options.output, inputs)

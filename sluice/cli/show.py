@@ -190,7 +190,7 @@ def sequence_words(s: Data) -> str:
         parts.append(f"taking {s['data_len']}")
     parts.append("from 0" if s["zero_based"] else "wrapping")
     if s["start"]:
-        parts.append(f"begun anew when {s['start']}")
+        parts.append(f"begun again when {s['start']}")
     if s["window"]:
         parts.append(f"window [{s['window'][0]}, {s['window'][1]}){'' if s['enforce'] else ' not enforced'}")
     parts.append(f"policy {s['policy']}")

@@ -250,11 +250,16 @@ def _shared_by_layers(names: StackNames) -> list[str]:
     records: list[str] = []
     if names.program.records:
         forget = "    box->base.counted_at = 0;   /* of nests_further, which does not count records */"
-        may_add = "box->base.depth < box->base.deepest"
         records = [
             "",
+            "/* Whether a packet may enter one more layer that is a record. */",
+            "SL_UNUSED static inline bool adds_record(const struct sl_stack_box *box)",
+            "{",
+            "    return box->base.depth < box->base.deepest && box->base.bundle_credit;",
+            "}",
+            "",
             "/* The same for a layer that is a record. */",
-            *_may_enter(names, "may_add_record", may_add, TOO_MANY_RECORDS, [forget] if costly else []),
+            *_may_enter(names, "may_add_record", "adds_record(box)", TOO_MANY_RECORDS, [forget] if costly else []),
         ]
     return [
         "",

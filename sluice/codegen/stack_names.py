@@ -17,13 +17,16 @@ from sluice.passes.analysis.packet_reads import lookahead_reads_path
 class Counters:
     """All counters of a program, numbered in the order of first use."""
 
-    names: list[tuple[str, str]] = field(default_factory=lambda: [])
+    numbers: dict[tuple[str, str], int] = field(default_factory=lambda: {})
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """Layer and name of each counter, by number."""
+        return list(self.numbers)
 
     def index(self, layer: str, name: str) -> int:
         """The number of a counter. An unknown counter gets a new number."""
-        if (layer, name) not in self.names:
-            self.names.append((layer, name))
-        return self.names.index((layer, name))
+        return self.numbers.setdefault((layer, name), len(self.numbers))
 
     def add(self, layer: str, name: str, amount: str = "") -> str:
         """The statement that adds to a counter."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -31,11 +32,19 @@ def exits_on_term() -> Generator[None]:
 
 
 def run_in(
-    space: Space, command: list[str], ready: Callable[[IO[str] | None], None], pipe: bool = False, moves: bool = False
+    space: Space,
+    command: list[str],
+    ready: Callable[[IO[str] | None], None],
+    pipe: bool = False,
+    output: int | None = None,
+    move: Callable[[int], bool] | None = None,
+    target: Callable[[int], int] = lambda process: process,
 ) -> tuple[int, str]:
     """Run a command in a namespace; SIGINT and SIGTERM end it. `ready` is called once it has started; with `pipe`, it
-    gets its standard output. moves: SIGUSR2 is the command's, which ends, too; no packets arrive then. Returns its exit
-    status, and its other output there.
+    gets its standard output. output: a file of ours for what it, or what it starts, writes. move: what SIGUSR2 does,
+    which ends it, too; no packets arrive then. It gets the process, and returns whether that moves. target: the process
+    that signals are for, if it is not the command's own. Returns its exit status, and the rest of its output on the
+    pipe.
 
     The program has its own session, so that Ctrl-C ends it once, by us.
     """
@@ -46,25 +55,38 @@ def run_in(
         nonlocal stopped
         stopped = True
         if process is not None:
-            process.terminate()
+            terminate(process)
 
-    def move(number: int, frame: FrameType | None) -> None:
-        nonlocal moves
-        if process is not None and moves:
-            moves = False  # a signal may come again, also while this one is handled
+    def terminate(process: subprocess.Popen[str]) -> None:
+        with contextlib.suppress(OSError, IndexError):  # it has ended
+            os.kill(target(process.pid), signal.SIGTERM)
+
+    def begin_move(number: int, frame: FrameType | None) -> None:
+        nonlocal move
+        if process is None or move is None:
+            return
+        with contextlib.suppress(OSError, IndexError):  # it has ended
+            server = target(process.pid)
+            moves, move = move, None  # a signal may come again, also while this one is handled
             space.hold()
-            process.send_signal(number)
+            if not moves(server):
+                space.release(stays=True)
+                move = moves
 
     before: dict[signal.Signals, Any] = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
-    if moves:
-        signal.signal(signal.SIGUSR2, move)
+    if move is not None:
+        signal.signal(signal.SIGUSR2, begin_move)
         before[signal.SIGUSR2] = signal.SIG_IGN  # the namespace is still to be removed
-    output = subprocess.PIPE if pipe else None
+    files: dict[str, Any] = {"stdout": subprocess.PIPE if pipe else None}
+    if output is not None:
+        files = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output, "pass_fds": (output,)} | (
+            {"stdout": subprocess.PIPE} if pipe else {}
+        )
     text = ""
     try:
-        process = subprocess.Popen(space.command(*command), stdout=output, text=True, start_new_session=True)
+        process = subprocess.Popen(space.command(*command), text=True, start_new_session=True, **files)
         if stopped:  # before there was a process
-            process.terminate()
+            terminate(process)
         ready(process.stdout)
         while process.poll() is None:
             try:

@@ -55,6 +55,8 @@ class Space:
     """Prefixes all of whose addresses are local."""
     held: bool = False
     """Whether packets to the port are dropped, as on their way, until `release`: connections that move are restored."""
+    moves: bool = False
+    """Whether the program in it moves: it has the mounts of the host then, as files that it gets from us lie there."""
     _made: bool = field(default=False, init=False)
     _moves: bool = field(default=False, init=False)
 
@@ -142,8 +144,9 @@ class Space:
             self.held = True
             self._hold("add")
 
-    def release(self) -> None:
-        """The end of `held`, unless connections move away already."""
+    def release(self, stays: bool = False) -> None:
+        """The end of `held`, unless connections move away already. stays: they do not, after all."""
+        self._moves = self._moves and not stays
         if self.held and not self._moves:
             self._hold("del")
             self.held = False
@@ -155,6 +158,8 @@ class Space:
 
     def command(self, *words: str) -> list[str]:
         """A command that runs in the namespace."""
+        if self.moves:
+            return ["nsenter", f"--net=/run/netns/{self.name}", *words]
         return ["ip", "netns", "exec", self.name, *words]
 
     def _ip(self, *words: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sluice.engine.compiler import RUNTIME, CompilerError, compile_shared
 
-SOURCES = (*sorted(RUNTIME.glob("dpdk/*.c")), RUNTIME / "io" / "source_fault.c")
+SOURCES = (*sorted(RUNTIME.glob("dpdk/*.c")), RUNTIME / "io" / "removal.c", RUNTIME / "io" / "source_fault.c")
 _PACKAGE = "libdpdk"
 
 

@@ -28,6 +28,7 @@ class _Group(ctypes.Structure):
         ("interface", ctypes.c_uint),
         ("id", ctypes.c_uint16),
         ("joined", ctypes.c_uint32),
+        ("generation", ctypes.c_uint32),
         ("first", ctypes.c_int),
     )
 
@@ -41,6 +42,11 @@ class _Fanout(ctypes.Structure):
         ("count", ctypes.c_uint32),
         ("groups", _Group * _INTERFACES_MOST),
     )
+
+    def close(self) -> None:
+        """Close the program."""
+        if self.program >= 0:
+            os.close(self.program)
 
 
 class _Queues(ctypes.Structure):
@@ -90,8 +96,10 @@ class WorkerSources(Source):
     queues, and why; empty if none does.
     """
 
-    def __init__(self, library: Any, sources: list[Source], note: str = "") -> None:
+    def __init__(self, library: Any, sources: list[Source], note: str = "", shared: _Fanout | None = None) -> None:
+        """shared: what the sources refer to as long as they are open."""
         super().__init__(library, sources[0].handle)
+        self._shared = shared
         self.each = sources
         self.handles = (ctypes.c_void_p * len(sources))(*(source.handle for source in sources))
         self.note = note
@@ -117,10 +125,11 @@ class WorkerSources(Source):
         program = -1 if fanout is None else cls._load(library, inputs, fanout.program(secret_of(seed), workers))
         shared = _Fanout(program, workers)
         try:
-            return cls(library, cls._opened(workers, lambda _: Source.open(library, inputs, ctypes.addressof(shared))))
-        finally:
-            if program >= 0:
-                os.close(program)  # the sockets have it
+            opened = cls._opened(workers, lambda _: Source.open(library, inputs, ctypes.addressof(shared)))
+        except InputError:
+            shared.close()
+            raise
+        return cls(library, opened, shared=shared)
 
     @staticmethod
     def _opened(workers: int, open_of: Callable[[int], Source]) -> list[Source]:
@@ -157,4 +166,6 @@ class WorkerSources(Source):
     def close(self) -> str | None:
         """Close all."""
         lost = [source.close() for source in self.each]
+        if self._shared is not None:
+            self._shared.close()
         return next(filter(None, lost), None)

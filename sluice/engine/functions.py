@@ -61,11 +61,14 @@ class Wanted:
         """Set `out` to `path` for functions in C that would write rows to stdout because `out` is not set."""
         self.set_unset("out", path)
 
-    def set_unset(self, name: str, value: str) -> bool:
-        """Set a parameter of the functions in C that have it, unless the user did; whether a function has it."""
+    def set_unset(self, name: str, value: str, only: str = "") -> bool:
+        """Set a parameter of the functions in C that have it, unless the user did; whether a function has it.
+
+        only: the name of the only function to set it for.
+        """
         having = False
         for number, (function, given) in enumerate(zip(self.c, self.options, strict=True)):
-            if any(item.name == name for item in function.parameters):
+            if only in ("", function.name) and any(item.name == name for item in function.parameters):
                 having = True
                 texts = split_parameters(function.parameters, given) if isinstance(given, str) else dict(given)
                 if not texts.get(name):
@@ -125,7 +128,11 @@ def find_functions(names: list[str], values: Mapping[str, Mapping[str, str]] | N
         wanted.c.append(function)
         wanted.options.append((values or {}).get(given, options))
     if len({function.name for function in wanted.c}) != len(wanted.c):
-        raise FunctionError("two functions of one name: rename one of the files")
+        names = [function.name for function in wanted.c]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FunctionError(
+            f"two functions of one name, '{twice}': rename one of the files; one that is given twice, run in two boxes"
+        )
     for one in wanted.c:
         _refuse_parts(one, wanted.c)
     return wanted

@@ -63,7 +63,7 @@ class Inputs:
     failed, or as they come faster than it can process them: keys of POLICIES.
     dpdk: options of DPDK's environment abstraction layer in place of the default ones, which need no hugepages (empty:
     these). awaits_removed: an interface that is removed is received from again once it is made again; else the run ends
-    with that fault, as it does with devices of DPDK and where the kernel divides packets among workers.
+    with that fault, as it does with network cards of DPDK.
     """
 
     uris: tuple[str, ...]

@@ -87,6 +87,7 @@ class CFunction:
     fields: the fields of instances that it reads, by name; ANY_FIELD for names that are known at run time only.
     key: whether it reads the keys of instances.
     resubscribes: whether it replaces its subscriptions for single flows (mb_up_sub of compat/microboxes).
+    arrives: whether it translates packets when they arrive, before the stack reads them.
     reload: how a running box got it; None: the box began with it.
     generated: whether its text is Sluice's own, which may name members of struct sl_box.
     """
@@ -127,6 +128,7 @@ class CFunction:
     fields: frozenset[str] = frozenset()
     key: bool = False
     resubscribes: bool = False
+    arrives: bool = False
     reload: Reload | None = None
 
     @property
@@ -250,6 +252,11 @@ class Functions:
         return self.decides or any(function.inline for function in self.c)
 
     @property
+    def arriving(self) -> list[tuple[int, str]]:
+        """Number and name of those that translate packets when they arrive; later ones than 64 decide nothing."""
+        return [(number, function.name) for number, function in enumerate(self.c[:64]) if function.arrives]
+
+    @property
     def shares(self) -> bool:
         """Whether some function declares shared objects, whose updates carry the packet's number as logical clock."""
         return any(function.shared for function in self.c)
@@ -327,6 +334,7 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
         fields=frozenset([*_fields(marks), *([ANY_FIELD] if may_read or "fields" in needs else [])]),
         key=may_read or bool(shared) or "key" in needs,
         resubscribes="resubscribe" in needs,
+        arrives="arrival" in kinds,
     )
 
 

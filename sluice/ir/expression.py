@@ -9,9 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from operator import is_
 
 MASK = (1 << 64) - 1
+
+
+@cache
+def _space(name: str) -> str:
+    """Cached, as passes need it of each register many times."""
+    return name.split(".", 1)[0]
+
 
 ARITHMETIC = ("*", "/", "%", "+", "-", "<<", ">>", "&", "^", "|")
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
@@ -41,7 +49,7 @@ class Reg:
 
     @property
     def space(self) -> str:
-        return self.name.split(".", 1)[0]
+        return _space(self.name)
 
     @property
     def is_bytes(self) -> bool:

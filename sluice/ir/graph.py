@@ -232,7 +232,8 @@ class LayerProgram:
     after a loss, it searches for the start of the next message. `of_streams`, `of_packets`: whether its messages are
     cut from streams, from packets, or from both. `carried`: without messages and instances of its own, it lies above a
     stream, whose instance and side its events carry. `record`: it is one of many records of a message, which have a
-    bound of their own. `bundled`: its messages of packets have one, too; `begins`: those of them that begin instances.
+    bound of their own. `bundled`: its messages of packets have one, too, and on average count `half` or one each;
+    `begins`: those of them that begin instances.
     `costly`: after the first PLAIN layers of a packet, it counts for COSTLY ones. `others`: its graphs besides the main
     one, by the name of their kind (graph_kinds.py).
     """
@@ -248,6 +249,7 @@ class LayerProgram:
     carried: bool = False
     record: bool = False
     bundled: bool = False
+    half: bool = False
     begins: bool = False
     costly: bool = False
     instance: InstanceLayout | None = None

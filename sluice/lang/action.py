@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from sluice.lang.choice import Choice, Else, If, joined_by_comma
+from sluice.lang.choice import Choice, Else, If, Part, joined_by_comma
 from sluice.lang.errors import DescriptionError, described
-from sluice.lang.expression import BYTES, NUMBER, Below, Expression, FieldValue, to_expression
+from sluice.lang.expression import BYTES, NUMBER, Below, Expression, to_expression
+from sluice.lang.field_value import FieldValue
 from sluice.lang.layout import Field, LayoutType, VarintField
 from sluice.lang.where import here
 
 
-class Action:
+class Action(Part):
     """An action. Actions joined by `+` form a block."""
 
     def __init__(self) -> None:
@@ -19,6 +20,10 @@ class Action:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(...)"
+
+    @classmethod
+    def sum_of(cls, parts: list[Any]) -> Block:
+        return Block(parts)
 
     def __add__(self, other: object) -> Block:
         return Block([self]) + other

@@ -8,23 +8,20 @@ from sluice.lang.action import Action, Assemble, Assign, Block, Callback
 from sluice.lang.alias import AddAlias
 from sluice.lang.doubts import doubt, without_packet
 from sluice.lang.errors import DescriptionError, DescriptionWarning, did_you_mean
-from sluice.lang.events import Event
+from sluice.lang.events import Event, EventValue
 from sluice.lang.expression import (
     Below,
-    Contains,
-    EventValue,
     Expression,
-    FieldValue,
     Number,
     Property,
-    Taken,
     children,
 )
+from sluice.lang.field_value import Contains, FieldValue
 from sluice.lang.layer import Layer, Offered
 from sluice.lang.layout import Field, LayoutType
 from sluice.lang.native import NativeCall
 from sluice.lang.order import never_reached
-from sluice.lang.parser import OF_INSTANCE
+from sluice.lang.parser import OF_INSTANCE, Parser
 from sluice.lang.place import (
     CREATED,
     FIND,
@@ -40,6 +37,7 @@ from sluice.lang.place import (
     Place,
 )
 from sluice.lang.prototype import Prototype
+from sluice.lang.psm import Taken
 from sluice.lang.sequence import Sequence
 from sluice.lang.stack import Stack
 from sluice.lang.uses import Use, action_uses, actions, choice_expressions, header_uses, parts
@@ -434,6 +432,7 @@ def _forwards_packets(lower: Prototype) -> bool:
 
 def _contained(item: Contains, where: Where) -> None:
     """The argument of header_contain() is a layout of that parser's header."""
+    assert isinstance(item.owner, Parser)
     format = item.owner.prototype.format
     if format is None or item.part not in list(format.layouts()):
         raise DescriptionError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
-from sluice.lang.errors import DescriptionError
+from sluice.lang.errors import DescriptionError, described
 from sluice.lang.expression import Expression, to_number
 from sluice.lang.where import Where, here
 
@@ -75,6 +75,17 @@ def joined_by_comma(value: object) -> str | None:
     return "join the parts with '+', not with a comma."
 
 
+class Part:
+    """What `+` joins, and what is the body of a choice: a part of a header, or an action."""
+
+    of_header = False
+
+    @classmethod
+    def sum_of(cls, parts: list[Any]) -> Any:
+        """The sum of parts of this kind: of a header, or of actions."""
+        raise NotImplementedError
+
+
 class Choice:
     """A condition, a body, and an optional alternative. It is immutable."""
 
@@ -104,17 +115,19 @@ class Choice:
         return Choice(self.condition, self.body, other, self.where)
 
     def __add__(self, other: object) -> Any:
-        from sluice.lang.action import Block
-        from sluice.lang.layout import AnyUntil, HeaderFormat, LayoutType
-
         self.check_closed()
         body = self.body
         while isinstance(body, Choice):
             body = body.body
-        header_part = (LayoutType, AnyUntil, HeaderFormat)
-        if isinstance(body, header_part) or isinstance(other, header_part):
-            return HeaderFormat([self]) + other
-        return Block([self]) + other
+        kinds = [type(part) for part in (body, other) if isinstance(part, Part)]
+        if not kinds:
+            raise DescriptionError(
+                f"{described(body)} is neither an action nor a part of a header",
+                "write If(condition) >> something, in parentheses where '+' joins it: '+' binds before '>>'.",
+                self.where,
+            )
+        of_header = [kind for kind in kinds if kind.of_header]
+        return (of_header or kinds)[0].sum_of([self]) + other
 
     def check_closed(self) -> None:
         """Raise DescriptionError if nothing follows an Else() or If()."""

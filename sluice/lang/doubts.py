@@ -12,18 +12,17 @@ from sluice.lang.expression import (
     Below,
     Binary,
     Checksum,
-    Contains,
     Crc,
     Expression,
-    FieldValue,
     Invert,
     Number,
     Octet,
     Property,
-    Taken,
 )
+from sluice.lang.field_value import Contains, FieldValue
 from sluice.lang.layout import Field
 from sluice.lang.prototype import Prototype
+from sluice.lang.psm import Taken
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 BITWISE = ("&", "|", "^")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from sluice.lang.action import Action, Block, block
 from sluice.lang.choice import Choice, If, joined_by_comma
 from sluice.lang.errors import DescriptionError, described, did_you_mean
-from sluice.lang.expression import BYTES, NUMBER, EventValue
+from sluice.lang.expression import BYTES, NUMBER, Expression
+from sluice.lang.owner import Owner
 from sluice.lang.where import Where, here
-
-if TYPE_CHECKING:
-    from sluice.lang.parser import Parser
 
 BUILT_IN: dict[str, dict[str, str]] = {
     "malformed": {"length": NUMBER, "reason": NUMBER},
@@ -107,7 +105,7 @@ NAMED_VALUES = {
 class Event:
     """An event of a layer: built-in, or defined by an action."""
 
-    def __init__(self, owner: Parser, name: str, action: Block | None, where: Where) -> None:
+    def __init__(self, owner: Owner, name: str, action: Block | None, where: Where) -> None:
         self.owner = owner
         self.name = name
         self.action = action
@@ -132,6 +130,20 @@ class Event:
             advice = did_you_mean(name, values) if values else "only some built-in events bring values along."
             raise DescriptionError(f"event '{self.name}' brings no '{name}' along", advice)
         return EventValue(self, name, values[name])
+
+
+class EventValue(Expression):
+    """A field of a built-in event, such as `tcp.event.gap.length`."""
+
+    def __init__(self, event: Event, name: str, kind: str) -> None:
+        super().__init__()
+        self.event = event
+        self.name = name
+        self._kind = kind
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return self._kind
 
 
 class HappensWith:
@@ -159,11 +171,11 @@ class Events:
     built-in events. Raises DescriptionError for a name that is taken or unknown.
     """
 
-    def __init__(self, owner: Parser) -> None:
+    def __init__(self, owner: Owner) -> None:
         self.__dict__["owner"] = owner
         self.__dict__["defined"] = {}
 
-    owner: Parser
+    owner: Owner
     defined: dict[str, Event]
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -197,7 +209,7 @@ class Events:
 class Relations:
     """`p.event_relation += a, b` (a before b) and `+= a >> b` (b when a happens)."""
 
-    def __init__(self, owner: Parser) -> None:
+    def __init__(self, owner: Owner) -> None:
         self.owner = owner
         self.before: list[HappensBefore] = []
         self.along: list[HappensWith] = []
@@ -257,9 +269,8 @@ class Relations:
         return with_it + [item.second.name for item in self.before if item.first.name == name]
 
 
-def event_order(owner: Parser, relations: Relations) -> tuple[list[Event], dict[str, list[Event]]]:
+def event_order(defined: dict[str, Event], relations: Relations) -> tuple[list[Event], dict[str, list[Event]]]:
     """The user's events that are checked independently, in order, and for each event the events that happen with it."""
-    defined = owner.event.defined
     along: dict[str, list[Event]] = {}
     for relation in relations.along:
         along.setdefault(relation.cause.name, []).append(relation.effect)

@@ -7,16 +7,11 @@ layer that uses it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import NoReturn, cast
 
 from sluice.lang.errors import DescriptionError, described
+from sluice.lang.owner import Owner
 from sluice.lang.where import Where, here
-
-if TYPE_CHECKING:
-    from sluice.lang.events import Event
-    from sluice.lang.layout import Field, LayoutType
-    from sluice.lang.parser import Parser
-    from sluice.lang.psm import PSMState, Transition
 
 NUMBER = "number"
 BYTES = "bytes"
@@ -47,9 +42,11 @@ class Expression:
 
     def _binary(self, operator: str, other: object, swapped: bool = False) -> Binary:
         right = to_expression(other)
-        if isinstance(right, StateNumber) and isinstance(self, Property):
-            right.owner = self.owner
+        right.joined_to(self)
         return Binary(operator, right, self) if swapped else Binary(operator, self, right)
+
+    def joined_to(self, left: Expression) -> None:
+        """Called on the right operand of an operator, before the operator's expression is made of it and `left`."""
 
     def __add__(self, other: object) -> Binary:
         return self._binary("+", other)
@@ -152,6 +149,14 @@ class Expression:
         if self.kind == NUMBER:
             raise DescriptionError("a number has no length in bytes", "use .length of payload, sdu or a slice.")
         return LengthOf(self)
+
+
+class HasValue:
+    """Something of the user that is no expression, and stands for one where an expression is wanted."""
+
+    def value(self) -> Expression:
+        """The expression that it stands for."""
+        raise NotImplementedError
 
 
 class Number(Expression):
@@ -296,33 +301,10 @@ def one_of(value: object, *alternatives: object) -> Binary:
     return result
 
 
-class FieldValue(Expression):
-    """Field `field` of the header, temp or perm of `owner` (`group`), or of its virtual ordered packets (`v`)."""
-
-    def __init__(self, owner: Parser, group: str, field: Field) -> None:
-        super().__init__()
-        self.owner = owner
-        self.group = group
-        self.field = field
-
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        return self.field.kind
-
-
-class Contains(Expression):
-    """1 if the packet's header contained `part` (a layout or a field of it)."""
-
-    def __init__(self, owner: Parser, part: LayoutType) -> None:
-        super().__init__()
-        self.owner = owner
-        self.part = part
-
-
 class Property(Expression):
     """A property of every parser: cursor, payload_len, to_active, cur_state, created, ..."""
 
-    def __init__(self, owner: Parser, name: str, kind: str = NUMBER) -> None:
+    def __init__(self, owner: Owner, name: str, kind: str = NUMBER) -> None:
         super().__init__()
         self.owner = owner
         self.name = name
@@ -338,7 +320,7 @@ class Below(Expression):
 
     kind = "any"
 
-    def __init__(self, owner: Parser, name: str) -> None:
+    def __init__(self, owner: Owner, name: str) -> None:
         super().__init__()
         self.owner = owner
         self.name = name
@@ -350,51 +332,6 @@ class Gathered(Expression):
     def __init__(self, name: str, where: Where) -> None:
         super().__init__(where)
         self.name = name
-
-
-class Taken(Expression):
-    """1 if a step of this packet took the transition."""
-
-    def __init__(self, owner: Parser, transition: Transition) -> None:
-        super().__init__()
-        self.__dict__["owner"] = owner
-        self.__dict__["transition"] = transition
-
-    owner: Parser
-    transition: Transition
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("timeout", "restart"):
-            self.transition.set_option(name, value)
-        elif name == "where":
-            self.__dict__[name] = value
-        else:
-            raise DescriptionError(
-                f"a transition has no setting '{name}'", "settings of a transition are timeout and restart."
-            )
-
-
-class StateNumber(Expression):
-    """A state of the machine of `owner`, to compare with its `cur_state`. None: the machine of the current layer."""
-
-    def __init__(self, state: PSMState, owner: Parser | None = None) -> None:
-        super().__init__()
-        self.state = state
-        self.owner = owner
-
-
-class EventValue(Expression):
-    """A field of a built-in event, such as `tcp.event.gap.length`."""
-
-    def __init__(self, event: Event, name: str, kind: str) -> None:
-        super().__init__()
-        self.event = event
-        self.name = name
-        self._kind = kind
-
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        return self._kind
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
@@ -424,8 +361,6 @@ def to_expression(value: object) -> Expression:
 
     Raises DescriptionError for a value that cannot be one (a float, a layout, a string, ...).
     """
-    from sluice.lang.psm import PSMState
-
     if isinstance(value, Expression):
         return value
     if isinstance(value, bool):
@@ -437,8 +372,8 @@ def to_expression(value: object) -> Expression:
                 "numbers are at most 64 bits wide; compare longer fields in parts.",
             )
         return Number(value)
-    if isinstance(value, PSMState):
-        return StateNumber(value)
+    if isinstance(value, HasValue):
+        return value.value()
     raise DescriptionError(
         f"{described(value)} is not an expression",
         "use a field (p.header.x), a property of the parser (p.payload_len), or a whole number.",

@@ -11,21 +11,19 @@ from sluice.lang.expression import (
     BYTES,
     Binary,
     Checksum,
-    Contains,
     Crc,
     Expression,
-    FieldValue,
     Invert,
     LengthOf,
     Octet,
     Property,
     Slice,
-    Taken,
 )
+from sluice.lang.field_value import Contains, FieldValue
 from sluice.lang.layout import Field
 from sluice.lang.parser import NAMES, SETTINGS, Parser, PsmOf
 from sluice.lang.prototype import Prototype
-from sluice.lang.psm import Pred
+from sluice.lang.psm import Pred, Taken
 from sluice.lang.where import Where, here
 
 
@@ -328,7 +326,7 @@ class Step:
         if self.condition is not None:
             raise DescriptionError("a second Pred for one step", "join the conditions with & or |.")
         before = pred.before
-        if before is not None and not isinstance(before, Layer):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if before is not None and not isinstance(before, Layer):
             raise DescriptionError(
                 f"before={described(before)}", "give the layer whose step is to come later, as in before=stack.b."
             )

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
+from sluice.lang.choice import Choice, Else, If, Part, joined_by_comma
 from sluice.lang.errors import DescriptionError, described, did_you_mean
 from sluice.lang.expression import BYTES, NUMBER, Expression, Number, to_number
 from sluice.lang.where import Where, here
@@ -205,7 +206,17 @@ class _Annotations(dict[str, Any]):
         super().__setitem__(name, value)
 
 
-class LayoutType(type):
+class HeaderPart(Part):
+    """A part of a header."""
+
+    of_header = True
+
+    @classmethod
+    def sum_of(cls, parts: list[Any]) -> HeaderFormat:
+        return HeaderFormat(parts)
+
+
+class LayoutType(HeaderPart, type):
     """Metaclass of layouts: collects the fields in order; layouts joined by `+` form a header."""
 
     fields: dict[str, Field]
@@ -262,7 +273,7 @@ class layout(metaclass=LayoutType):  # noqa: N801 - the paper's name
     """
 
 
-class AnyUntil:
+class AnyUntil(HeaderPart):
     """A list of type-length-value parts: parses the alternative that matches, while `condition` holds.
 
     alternatives: layouts, or sums of parts that begin with one. They are distinguished by the `const=` of their first
@@ -272,12 +283,20 @@ class AnyUntil:
     count: the maximum number of parts. With it, the condition may be omitted.
     end: a position, in bytes from the start of the header. No alternative reads past it, and the cursor is set to it
         however the list ended.
+    limit: parts that are read at most, for lists that a sender may make long; more end the list and are counted.
 
     A part that matches no alternative ends the list and is counted; the packet continues. If an alternative occurs
     several times in the list, its fields have the values of the last occurrence.
     """
 
-    def __init__(self, alternatives: object, condition: object = 1, end: object = None, count: object = None) -> None:
+    def __init__(
+        self,
+        alternatives: object,
+        condition: object = 1,
+        end: object = None,
+        count: object = None,
+        limit: int | None = None,
+    ) -> None:
         self.where = here()
         if not isinstance(alternatives, (list, tuple)) or not alternatives:
             raise DescriptionError("AnyUntil needs a list of layouts", "write AnyUntil([a, b], condition).")
@@ -306,6 +325,9 @@ class AnyUntil:
         self.condition = to_number(condition, "the condition of AnyUntil", "compare something, as in p.cursor < n.")
         self.count = None if count is None else to_number(count, "count=", "give a number, as in p.header.count.")
         self.end = None if end is None else to_number(end, "end=", "give a position in bytes, as in p.header.len << 2.")
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise DescriptionError(f"limit={described(limit)}", "give a whole number of parts, 1 at least.")
+        self.limit = limit
 
     def _check_first_fields(self) -> None:
         known: dict[int, str] = {}
@@ -340,12 +362,10 @@ class AnyUntil:
         return HeaderFormat([self]) + other
 
 
-class HeaderFormat:
+class HeaderFormat(HeaderPart):
     """Consecutive parts of a header: layouts, If(...) >> layout, AnyUntil(...)."""
 
     def __init__(self, parts: list[Any]) -> None:
-        from sluice.lang.choice import Choice, Else, If, joined_by_comma
-
         plain: list[LayoutType] = []
         for part in parts:
             if isinstance(part, If):
@@ -376,8 +396,6 @@ class HeaderFormat:
 
     def layouts(self) -> Iterator[LayoutType]:
         """All layouts of the header, including nested ones."""
-        from sluice.lang.choice import Choice
-
         for part in self.parts:
             if isinstance(part, LayoutType):
                 yield part
@@ -391,8 +409,6 @@ class HeaderFormat:
 
     def has_list(self) -> bool:
         """Whether the header contains an AnyUntil."""
-        from sluice.lang.choice import Choice
-
         return any(
             isinstance(part, AnyUntil)
             or (isinstance(part, Choice) and any(header_format(branch).has_list() for branch in part.branches()))

@@ -24,9 +24,10 @@ class Length:
     resync: a condition that a header satisfies where a message begins. After a gap, or after bytes that form no
         message, the next start is searched byte by byte. Without resync, the rest of that side is not parsed. Messages
         of a packet have no resync: the rest of the packet is lost.
-    bundled: whether each message costs about as much as a packet: a chunk, or a frame in an aggregate. The box bounds
-        how many of these are cut from packets (its settings `bundle` and `bundle_mean`); the rest of the packet, or
-        of what a packet delivers of a stream, is lost.
+    bundled: whether each message costs about as much as a packet, as a frame in an aggregate does; 2 if two of them do,
+        as chunks in an association. The box bounds how many of these are cut from packets (its settings `bundle` and
+        `bundle_mean`, of which the second counts half where two cost as much); the rest of the packet, or of what a
+        packet delivers of a stream, is lost.
     begins: whether messages begin instances, of this layer or of layers above: of messages that are not bundled, the
         same bound counts those that do.
 
@@ -40,7 +41,7 @@ class Length:
         limit: int = 1 << 16,
         resync: object = None,
         *,
-        bundled: bool = False,
+        bundled: bool | int = False,
         begins: bool = False,
     ) -> None:
         self.where = here()
@@ -52,5 +53,6 @@ class Length:
         if not isinstance(cast(object, limit), int) or not 1 <= limit <= LONGEST:
             raise DescriptionError(f"limit={described(limit)}", f"a message has 1 to {LONGEST} bytes.")
         self.limit = limit
-        self.bundled = to_flag(bundled, "bundled=")
+        self.half = bundled == 2
+        self.bundled = self.half or to_flag(bundled, "bundled=")
         self.begins = to_flag(begins, "begins=")

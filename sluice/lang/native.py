@@ -19,7 +19,8 @@ from typing import cast
 from sluice.lang.action import Action, Block
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError, described
-from sluice.lang.expression import NUMBER, Expression, FieldValue, to_expression, to_number
+from sluice.lang.expression import NUMBER, Expression, to_expression, to_number
+from sluice.lang.field_value import FieldValue
 from sluice.lang.where import here
 
 MOST_BYTES = 1 << 20

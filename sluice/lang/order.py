@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sluice.lang.errors import DescriptionError
-from sluice.lang.expression import Binary, Expression, FieldValue, Invert, Number, Property
+from sluice.lang.expression import Binary, Expression, Invert, Number, Property
+from sluice.lang.field_value import FieldValue
 from sluice.lang.layer import Branch
 from sluice.lang.layout import Field
 

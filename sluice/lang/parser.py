@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import Any
 
 from sluice.lang.errors import DescriptionError, did_you_mean
 from sluice.lang.events import Events, Relations
@@ -10,16 +11,13 @@ from sluice.lang.expression import (
     BYTES,
     NUMBER,
     Below,
-    Contains,
     Expression,
-    FieldValue,
     Property,
 )
+from sluice.lang.field_value import Contains, FieldValue
 from sluice.lang.layout import Field, HeaderFormat, LayoutType
+from sluice.lang.owner import Owner
 from sluice.lang.psm import PSM
-
-if TYPE_CHECKING:
-    from sluice.lang.prototype import Prototype
 
 PROPERTIES: dict[str, str] = {
     "cursor": NUMBER,
@@ -162,19 +160,15 @@ class PsmOf:
         )
 
 
-class Parser:
+class Parser(Owner):
     """The owner of names in expressions: a prototype, or a layer of a stack made from one.
 
     Besides the attributes defined here, it has PROPERTIES. Any other attribute raises DescriptionError.
     """
 
     @property
-    def prototype(self) -> Prototype:
-        raise NotImplementedError
-
-    @property
-    def title(self) -> str:
-        """The name of the parser in messages."""
+    def prototype(self) -> PrototypeParts:
+        """The prototype that a layer is made from; a prototype itself."""
         raise NotImplementedError
 
     @property
@@ -246,6 +240,37 @@ class Parser:
                 "make it by ConnectionOriented(), or leave this out.",
             )
         return Property(self, "cur_state" if name == "current_state" else name, PROPERTIES[name])
+
+
+class PrototypeParts(Parser):
+    """The parts of a prototype that the names of Parser come from. Prototype sets them, and documents its settings."""
+
+    oriented = False
+    """Whether its instances are connections between two sides."""
+
+    format: HeaderFormat | None
+    temp_layout: LayoutType | None
+    perm_layout: LayoutType | None
+    keys: tuple[list[Expression], ...] | None
+    alias_keys: list[list[Expression]] | None
+    alias_by_selector: bool
+    machine: PSM | None
+    events: Events
+    relations: Relations
+
+    def header_fields(self) -> dict[str, list[Field]]:
+        """Fields of all layouts of the header, by name. Several layouts may have a field of one name."""
+        return _fields_by_name(self.format)
+
+
+@lru_cache(maxsize=512)
+def _fields_by_name(format: HeaderFormat | None) -> dict[str, list[Field]]:
+    """Cached, as each expression with a header field looks for it. A format does not change."""
+    found: dict[str, list[Field]] = {}
+    for part in dict.fromkeys(format.layouts()) if format is not None else ():
+        for name, field in part.fields.items():
+            found.setdefault(name, []).append(field)
+    return found
 
 
 def _group(layout: LayoutType | None) -> dict[str, list[Field]]:

@@ -16,9 +16,9 @@ from sluice.lang.expression import (
     to_expression,
     to_number,
 )
-from sluice.lang.layout import Field, HeaderFormat, LayoutType, header_format
+from sluice.lang.layout import LayoutType, header_format
 from sluice.lang.message import Length
-from sluice.lang.parser import SETTINGS, Parser
+from sluice.lang.parser import SETTINGS, Parser, PrototypeParts
 from sluice.lang.prototype_values import checked_layout_of, checked_sdu, is_link_type, under_condition
 from sluice.lang.psm import PSM, seconds
 from sluice.lang.requirement import Requirement
@@ -60,7 +60,7 @@ class Offers(dict[str, Expression]):
         )
 
 
-class Prototype(Parser):
+class Prototype(PrototypeParts):
     """A protocol: its header, instances, sequence, machine and events. Use Connectionless or ConnectionOriented.
 
     name: its name in messages, counters and rows of flows; by default the name of the function that creates it, without
@@ -69,31 +69,20 @@ class Prototype(Parser):
         parser without link types is a first layer if no step leads to it.
     """
 
-    oriented = False
-
     where: Where
     lines: dict[str, Where]
     name: str
     link_types: tuple[int, ...]
-    format: HeaderFormat | None
-    temp_layout: LayoutType | None
-    perm_layout: LayoutType | None
-    keys: tuple[list[Expression], ...] | None
     key_condition: Expression | None
     creating: Expression | None
-    alias_keys: list[list[Expression]] | None
-    alias_by_selector: bool
     alias_condition: Expression | None
     prep_block: Block | None
     sequence: Sequence | None
     sequence_condition: Expression | None
-    machine: PSM | None
     sdu_choice: Any
     offers: Offers
     overrides: dict[str, tuple[Expression, Expression]]
     requirements: list[Requirement]
-    events: Events
-    relations: Relations
     framing: Length | None
     _timeout: float | None
     _lifetime: float | None
@@ -149,19 +138,6 @@ class Prototype(Parser):
     @property
     def title(self) -> str:
         return f"parser '{self.name}'" if self.name else "this parser"
-
-    def header_fields(self) -> dict[str, list[Field]]:
-        """Fields of all layouts of the header, by name. Several layouts may have a field of one name."""
-        found: dict[str, list[Field]] = {}
-        if self.format is not None:
-            seen: set[int] = set()
-            for part in self.format.layouts():
-                if id(part) in seen:
-                    continue
-                seen.add(id(part))
-                for name, field in part.fields.items():
-                    found.setdefault(name, []).append(field)
-        return found
 
     def offer(self, **values: object) -> None:
         """Values for the layers above, which read them as `p.below.name`: numbers, or bytes of a constant length.

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from sluice.lang.errors import DescriptionError, described, did_you_mean, to_flag
-from sluice.lang.expression import Expression, Taken, to_number
+from sluice.lang.expression import Expression, HasValue, Property, to_number
+from sluice.lang.owner import Owner
 from sluice.lang.where import here, user_names
-
-if TYPE_CHECKING:
-    from sluice.lang.layer import Layer
-    from sluice.lang.parser import Parser
-
 
 LONGEST = 1e9
 """The maximum timeout in seconds, about 32 years."""
@@ -31,7 +27,7 @@ class Pred:
     Raises DescriptionError if the condition is bytes, and for a step that has both before= and fallback=.
     """
 
-    def __init__(self, condition: object, before: Layer | None = None, fallback: bool = False) -> None:
+    def __init__(self, condition: object, before: Owner | None = None, fallback: bool = False) -> None:
         self.where = here()
         self.fallback = to_flag(fallback, "fallback=")
         if before is not None and fallback:
@@ -42,7 +38,7 @@ class Pred:
         self.condition: Expression = to_number(condition, "a predicate", "compare something, as in Pred(x == 1).")
 
 
-class PSMState:
+class PSMState(HasValue):
     """A state of a machine. `A >> B` is a transition from one state to another.
 
     start: the state of a new instance; one state of a machine has it.
@@ -57,6 +53,9 @@ class PSMState:
         self.accept = to_flag(accept, "accept= is ")
         self.closed = to_flag(closed, "closed= is ")
         self.name = name
+
+    def value(self) -> StateNumber:
+        return StateNumber(self)
 
     def __rshift__(self, other: object) -> Transition:
         if not isinstance(other, PSMState):
@@ -116,6 +115,42 @@ class Transition:
             self.restart = to_flag(value, "restart is ")
 
 
+class Taken(Expression):
+    """1 if a step of this packet took the transition."""
+
+    def __init__(self, owner: Owner, transition: Transition) -> None:
+        super().__init__()
+        self.__dict__["owner"] = owner
+        self.__dict__["transition"] = transition
+
+    owner: Owner
+    transition: Transition
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("timeout", "restart"):
+            self.transition.set_option(name, value)
+        elif name == "where":
+            self.__dict__[name] = value
+        else:
+            raise DescriptionError(
+                f"a transition has no setting '{name}'", "settings of a transition are timeout and restart."
+            )
+
+
+class StateNumber(Expression):
+    """A state of the machine of `owner`, to compare with its `cur_state`. None: the machine of the current layer."""
+
+    def __init__(self, state: PSMState, owner: Owner | None = None) -> None:
+        super().__init__()
+        self.state = state
+        self.owner = owner
+
+    def joined_to(self, left: Expression) -> None:
+        """In `p.cur_state == A`, the state belongs to the machine of `p`."""
+        if isinstance(left, Property):
+            self.owner = left.owner
+
+
 class PSM:
     """The states of a protocol and, as attributes, its transitions.
 
@@ -157,7 +192,7 @@ class PSM:
         self.__dict__["_states"] = flat
 
     where: Any
-    owner: Parser | None
+    owner: Owner | None
     transitions: dict[str, Transition]
 
     def states(self) -> list[PSMState]:
@@ -207,7 +242,7 @@ class PSM:
             raise AttributeError(name)
         return self.taken(name, self.owner)
 
-    def taken(self, name: str, owner: Parser | None) -> Taken:
+    def taken(self, name: str, owner: Owner | None) -> Taken:
         """The expression `owner.psm.name`: whether this packet took transition `name`."""
         if name not in self.transitions:
             raise DescriptionError(f"there is no transition '{name}'", did_you_mean(name, self.transitions))

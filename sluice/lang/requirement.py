@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from sluice.lang.expression import (
-    Expression,
-    FieldValue,
-    Property,
-    children,
-)
+from sluice.lang.expression import Expression, Property, children
+from sluice.lang.field_value import FieldValue
 from sluice.lang.layout import Field
-from sluice.lang.parser import OF_INSTANCE
+from sluice.lang.parser import OF_INSTANCE, PrototypeParts
 from sluice.lang.where import here
-
-if TYPE_CHECKING:
-    from sluice.lang.prototype import Prototype
 
 
 class Requirement:
@@ -27,7 +18,7 @@ class Requirement:
         self.reason = reason
         self.option = option
 
-    def after_prep(self, p: Prototype) -> bool:
+    def after_prep(self, p: PrototypeParts) -> bool:
         """Whether it uses values of `p` that are known only after prep: temp, perm, the instance."""
 
         def asks(item: Expression) -> bool:

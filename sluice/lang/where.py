@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 
 _LANGUAGE = os.path.dirname(__file__) + os.sep
@@ -25,7 +24,7 @@ class Where:
     @property
     def short(self) -> str:
         """File name without its folder, and line, as in generated code and listings."""
-        return f"{Path(self.file).name}:{self.line}"
+        return f"{os.path.basename(self.file)}:{self.line}"
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"

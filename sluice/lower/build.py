@@ -19,7 +19,7 @@ from sluice.lang.expression import BYTES, NUMBER, Below, Expression
 from sluice.lang.layer import Branch, Layer
 from sluice.lang.layout import AnyUntil, HeaderFormat, LayoutType
 from sluice.lang.native import NativeFunction
-from sluice.lang.parser import Parser
+from sluice.lang.parser import Parser, PrototypeParts
 from sluice.lang.prototype import Prototype
 from sluice.lang.stack import Stack
 from sluice.lower.layer import build_layer, key_name
@@ -69,6 +69,7 @@ class _StackBuilder:
         self.read: frozenset[str] = frozenset()
         """The offers that layers read."""
         self.filled: dict[str, set[Reg]] = {}
+        self.reads: dict[str, list[Reg]] = {}
         self.native_shapes: dict[NativeFunction, NativeShape] = {}
 
     def build(self) -> Program:
@@ -97,6 +98,8 @@ class _StackBuilder:
                         layer.where,
                     )
                 roots.append((link_type, variant.name))
+        self.by_name = {variant.name: variant for variant in self.variants.values()}
+        self.next_names = {name: [target for _, target in it.above] for name, it in self.by_name.items()}
         self.carried = self._carried_variants()
         self._name_variants()
         self.aliases = self._aliases()
@@ -279,9 +282,9 @@ class _StackBuilder:
         )
         return build_layer(context)
 
-    def _aliases(self) -> dict[Prototype, tuple[str, tuple[KeyPart, ...]]]:
+    def _aliases(self) -> dict[PrototypeParts, tuple[str, tuple[KeyPart, ...]]]:
         """The alias table of each prototype whose instances have further keys, and the parts of these keys."""
-        found: dict[Prototype, tuple[str, tuple[KeyPart, ...]]] = {}
+        found: dict[PrototypeParts, tuple[str, tuple[KeyPart, ...]]] = {}
         for variant in self.variants.values():
             p, scope = variant.layer.prototype, Scope(variant.layer, variant.offers)
             for key in p.alias_keys or ():
@@ -334,6 +337,9 @@ class _StackBuilder:
 
     def _read(self, variant: Variant) -> list[Reg]:
         """Slots of lower layers that a variant reads."""
+        found = self.reads.get(variant.name)
+        if found is not None:
+            return found
         found = [gathered(name) for name in self.stack.joined if variant.layer.prototype.keys is not None]
         for item in self.expressions[variant.layer.name]:
             owner = external_owner(item, variant.layer)
@@ -341,6 +347,7 @@ class _StackBuilder:
                 found.append(external_slot(item, owner))
             elif isinstance(item, Below) and item.name in variant.offers:
                 found.append(variant.offers[item.name].slot)
+        self.reads[variant.name] = found
         return found
 
     def _filled(self, variant: Variant) -> set[Reg]:
@@ -359,15 +366,14 @@ class _StackBuilder:
         """The variants that packets can reach from this one; with `unchanged`, only those for which no layer between
         changes that slot.
         """
-        by_name = {other.name: other for other in self.variants.values()}
         found: dict[str, Variant] = {}
-        waiting = [target for _, target in variant.above]
+        waiting = list(self.next_names[variant.name])
         while waiting:
             name = waiting.pop()
             if name not in found:
-                found[name] = by_name[name]
-                if unchanged is None or unchanged not in self._filled(by_name[name]):
-                    waiting += [target for _, target in by_name[name].above]
+                found[name] = self.by_name[name]
+                if unchanged is None or unchanged not in self._filled(found[name]):
+                    waiting += self.next_names[name]
         return list(found.values())
 
     def _step(self, branch: Branch, target: str) -> Step:
@@ -393,9 +399,8 @@ class _StackBuilder:
             or (lower.layer.prototype.keys is None and self._cut_from(lower, streams=True))
             for _, target in lower.above
         ]
-        by_name = {variant.name: variant for variant in self.variants.values()}
         while waiting:
-            variant = by_name[waiting.pop()]
+            variant = self.by_name[waiting.pop()]
             p = variant.layer.prototype
             if p.keys is None and p.framing is None and variant.name not in found:
                 found.add(variant.name)

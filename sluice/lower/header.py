@@ -56,9 +56,20 @@ class HeaderBuilder:
         self.malformed = malformed
         self.verifies = verifies
         self._marks = 0
+        self._lists: list[Reg] = []
 
-    def build(self, format: HeaderFormat | None) -> None:
-        """Parse `format` from the start of the unit. Sets mark.end and the payload."""
+    @property
+    def parts(self) -> Expr:
+        """How many parts the lists of a record had."""
+        found: Expr = ZERO
+        for count in self._lists:
+            found = count if found == ZERO else Binary("+", found, count)
+        return found
+
+    def build(self, format: HeaderFormat | None, after_first: Callable[[], None] | None = None) -> None:
+        """Parse `format` from the start of the unit. Sets mark.end and the payload. after_first: emits what follows the
+        first part.
+        """
         out, scope = self.out, self.scope
         scope.mark = self._mark(None, ZERO)
         if format is not None:
@@ -72,6 +83,8 @@ class HeaderBuilder:
             first = self._first_exits(exits)
             for at, part in enumerate(format.parts):
                 self._part(part, exits if at else first)
+                if at == 0 and after_first is not None:
+                    after_first()
         end = Reg("mark.end", 32)
         out.emit(Mark(end, scope.mark, ZERO))
         scope.mark = None
@@ -273,9 +286,12 @@ class HeaderBuilder:
                     self.malformed("list ends before it begins"),
                 )
             parsed, most = Reg(f"local.count.{self._marks}", 64), None
+            counts = part.count is not None or part.limit is not None or scope.prototype.record
             if part.count is not None:
                 most = scope.number(part.count)
+            if counts:
                 out.assign(parsed, ZERO)
+                self._lists.append(parsed)
             loop, done = out.name("list"), out.name("list done")
             cut, broken = out.name("list cut"), out.name("list broken")
             out.block(loop)
@@ -287,6 +303,12 @@ class HeaderBuilder:
                 fewer = Binary("<", parsed, most)
                 condition = fewer if condition == ONE else Binary("&", Binary("!=", condition, ZERO), fewer)
             out.unless(condition, "list item", done)
+            if part.limit is not None:
+                long = out.name("list too long")
+                out.unless(Binary("<", parsed, Const(part.limit)), "within the limit", long)
+                with out.aside(long):
+                    out.emit(Count("list too long"))
+                    out.emit(Goto(done))
             names = [out.name(f"item {item.__name__}") for item in part.layouts]
             exits = Exits(cut, broken, broken, limit)
             first = next(iter(part.layouts[0].fields.values()))
@@ -314,7 +336,7 @@ class HeaderBuilder:
                     # forever.
                     out.unless(Binary("!=", scope.mark, here), "progress", broken)
                 out.emit(Mark(here, scope.mark, ZERO))
-                if most is not None:
+                if counts:
                     out.assign(parsed, Binary("+", parsed, ONE))
                 out.emit(Goto(loop))
             out.block(broken)

@@ -8,8 +8,9 @@ from sluice.ir.expression import Reg
 from sluice.ir.graph import Graph, InstanceLayout, KeyPart, LayerProgram, Rules, State
 from sluice.ir.graph_kinds import DRAIN, END, FRAME, LOST
 from sluice.lang.errors import DescriptionError, DescriptionWarning
-from sluice.lang.expression import Below, Expression, FieldValue, Gathered
-from sluice.lang.expression import Taken as TakenExpression
+from sluice.lang.expression import Below, Expression, Gathered
+from sluice.lang.field_value import FieldValue
+from sluice.lang.psm import Taken
 from sluice.lower.instance_end import drain_graph, end_graph
 from sluice.lower.layer_state import (
     BUSY,
@@ -55,6 +56,7 @@ def build_layer(context: LayerContext) -> LayerProgram:
         record=layer.prototype.record,
         costly=layer.prototype.costly,
         bundled=framing is not None and framing.bundled and (context.of_packets or context.of_streams),
+        half=framing is not None and framing.half,
         begins=framing is not None and framing.begins and not framing.bundled and context.of_packets,
         of_streams=context.of_streams,
         of_packets=context.of_packets,
@@ -103,7 +105,7 @@ def _check_transitions(layer: LayerState) -> None:
                 stacklevel=2,
             )
         for item in nested(transition.condition):
-            if isinstance(item, TakenExpression) and item.owner in (layer.prototype, layer.scope.layer):
+            if isinstance(item, Taken) and item.owner in (layer.prototype, layer.scope.layer):
                 raise DescriptionError(
                     f"transition '{transition.name}' depends on a transition of the same step",
                     "a step takes one transition; use the state instead.",

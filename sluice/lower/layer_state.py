@@ -13,10 +13,11 @@ from sluice.lang.action import Assemble, Block, Callback
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.events import BUILT_IN, DROP_REASONS, END_REASONS, GAP_CAUSES, Event, event_order
-from sluice.lang.expression import NUMBER, Expression, FieldValue, Gathered, Number
+from sluice.lang.expression import NUMBER, Expression, Gathered, Number
+from sluice.lang.field_value import FieldValue
 from sluice.lang.layer import Branch as StackBranch
 from sluice.lang.native import NativeFunction, native_calls
-from sluice.lang.prototype import Prototype
+from sluice.lang.parser import PrototypeParts
 from sluice.lang.psm import Transition
 from sluice.lower.scope import STATE, UNIT, Scope, nested
 
@@ -99,7 +100,7 @@ class LayerContext:
     options: frozenset[str]
     native_shapes: dict[NativeFunction, NativeShape]
     joined: tuple[str, ...]
-    aliases: dict[Prototype, tuple[str, tuple[KeyPart, ...]]]
+    aliases: dict[PrototypeParts, tuple[str, tuple[KeyPart, ...]]]
     table: str
     home: int
     shared: bool
@@ -121,7 +122,7 @@ class LayerState:
         self.prototype = self.scope.prototype
         self.sequence = self.prototype.sequence
         self.machine = self.prototype.machine
-        self.standing, self.along = event_order(self.prototype, self.prototype.relations)
+        self.standing, self.along = event_order(self.prototype.events.defined, self.prototype.relations)
         self.transitions: list[Transition] = list(self.machine.transitions.values()) if self.machine else []
         self.has_instance = self.prototype.keys is not None
         joined = [Gathered(name, self.prototype.lines["selector"]) for name in self.context.joined if self.has_instance]

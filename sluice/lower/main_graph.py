@@ -16,6 +16,7 @@ from sluice.ir.instruction import (
     LayerPath,
     Lookup,
     SettleSeq,
+    SpendRecord,
     Touch,
     WaitingSeq,
 )
@@ -90,7 +91,10 @@ class MainBuilder:
         """The whole graph."""
         layer, out, p = self.layer, self.out, self.layer.prototype
         with out.at(p.where):
-            HeaderBuilder(out, self.scope, self._malformed, "checksums" in layer.context.options).build(p.format)
+            header = HeaderBuilder(out, self.scope, self._malformed, "checksums" in layer.context.options)
+            header.build(p.format)
+            if p.record:
+                out.emit(SpendRecord(header.parts))
             self._require(after_prep=False)
             remember_gathered(layer, out)
             out.assign(CREATED, ZERO)

@@ -7,9 +7,14 @@ from __future__ import annotations
 from sluice.ir.expression import MASK, ZERO, Binary, Const, Flip, Reg
 from sluice.ir.graph import Block, Graph
 from sluice.ir.instruction import Count, Instruction, Return
+from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.events import LOSS_CAUSES, PACKET_LOSSES, STREAM_LOSSES
-from sluice.lang.expression import Expression, Property
+from sluice.lang.expression import Binary as WrittenBinary
+from sluice.lang.expression import Expression, Invert, Number, Property
+from sluice.lang.field_value import FieldValue
+from sluice.lang.layout import HeaderFormat, LayoutType
+from sluice.lang.requirement import Requirement
 from sluice.lower.builder import GraphBuilder
 from sluice.lower.events import EventBuilder
 from sluice.lower.header import HeaderBuilder
@@ -50,23 +55,39 @@ class _FrameGraph(GraphBuilder):
 
 
 def frame_graph(layer: LayerState) -> Graph:
-    """The length of the message at the beginning of the unit. With `searching`, the resync condition must hold, too."""
+    """The length of the message at the beginning of the unit. With `searching`, the resync condition must hold, too.
+
+    Where the first layout decides, nothing else is parsed: a sender may fill streams with headers, and with bytes among
+    which no message begins.
+    """
     framing = layer.prototype.framing
     assert framing is not None
-    if layer.prototype.format is None:
+    format = layer.prototype.format
+    if format is None:
         raise DescriptionError(
             "a message without a header", "its length must stand in one: set p.header.", framing.where
         )
     scope = Scope(layer.scope.layer, layer.scope.offers)
     out = _FrameGraph(f"{layer.context.name}.frame", (UNIT, SEARCHING))
     with out.at(framing.where):
-        HeaderBuilder(out, scope, out.malformed).build(layer.prototype.format)
         bad, long = out.name("no message"), out.name("too long")
-        if layer.context.of_streams:
-            _require(layer, out, scope)
-        if framing.resync is not None:
-            with out.when(SEARCHING, "searching"):
-                out.unless(scope.number(framing.resync), "a message begins", bad)
+        required = _required(layer) if layer.context.of_streams else []
+        resync = framing.resync
+
+        def searching() -> None:
+            if resync is not None:
+                with out.when(SEARCHING, "searching"):
+                    out.unless(scope.number(resync), "a message begins", bad)
+
+        at_once = resync is None or _first_decides(format, resync)
+        decides = [framing.length, *(requirement.condition for requirement in required)]
+        optional = all(isinstance(part, Choice) for part in format.parts[1:])
+        if optional and at_once and all(_first_decides(format, item) for item in decides):
+            format = HeaderFormat(format.parts[:1])
+        HeaderBuilder(out, scope, out.malformed).build(format, searching if at_once else None)
+        _require(out, scope, required)
+        if not at_once:
+            searching()
         out.assign(LENGTH, scope.number(framing.length))
         out.unless(Binary(">=", LENGTH, Reg("mark.end", 32)), "holds its header", bad)
         out.unless(Binary("!=", LENGTH, ZERO), "holds something", bad)
@@ -79,15 +100,32 @@ def frame_graph(layer: LayerState) -> Graph:
     return out.finish()
 
 
-def _require(layer: LayerState, out: GraphBuilder, scope: Scope) -> None:
+def _first_decides(format: HeaderFormat, expression: Expression) -> bool:
+    """Whether a value is known once the first part of the header is, a layout."""
+    first = format.parts[0]
+    if not isinstance(first, LayoutType):
+        return False
+    fields = list(first.fields.values())
+    for item in nested(expression):
+        if isinstance(item, FieldValue) and item.group == "header":
+            item = item.field
+        if not isinstance(item, (Number, WrittenBinary, Invert)) and not any(item is known for known in fields):
+            return False
+    return True
+
+
+def _required(layer: LayerState) -> list[Requirement]:
     """What p.require() says of the header alone also decides whether a message begins here. Otherwise a stream would
     wait for all bytes that an invalid header promises.
     """
-    p = layer.prototype
-    for requirement in p.requirements:
-        enabled = requirement.option is None or requirement.option in layer.context.options
-        if not enabled or requirement.after_prep(p) or not all(map(_of_header, nested(requirement.condition))):
-            continue
+    p, options = layer.prototype, layer.context.options
+    enabled = [item for item in p.requirements if item.option is None or item.option in options]
+    return [item for item in enabled if not item.after_prep(p) and all(map(_of_header, nested(item.condition)))]
+
+
+def _require(out: GraphBuilder, scope: Scope, required: list[Requirement]) -> None:
+    """Refuse a header that does not satisfy them."""
+    for requirement in required:
         with out.at(requirement.where):
             refused = out.name("not required")
             out.unless(scope.number(requirement.condition), "required", refused)

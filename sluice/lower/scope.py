@@ -27,11 +27,14 @@ from sluice.lang.action import Action, Assign, Block
 from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
+from sluice.lang.events import EventValue
+from sluice.lang.field_value import Contains, FieldValue
 from sluice.lang.layer import Layer
 from sluice.lang.layout import Field
 from sluice.lang.native import NativeCall, native_calls
-from sluice.lang.parser import Parser
+from sluice.lang.parser import Parser, PrototypeParts
 from sluice.lang.prototype import Prototype
+from sluice.lang.psm import StateNumber, Taken
 from sluice.lang.where import Where
 from sluice.lower.builder import TIME
 
@@ -69,7 +72,7 @@ class Offer:
     provider: str
 
 
-def field_name(prototype: Prototype, item: Field) -> str:
+def field_name(prototype: PrototypeParts, item: Field) -> str:
     """The name of a header field, with the name of its layout if the field name is ambiguous."""
     same = prototype.header_fields().get(item.name, [])
     if len(same) > 1:
@@ -91,13 +94,13 @@ def external_slot(expression: lang.Expression, owner: Parser) -> Reg:
     """The slot in which `owner` stores the value of one of its names for the layers above."""
     owner_name = owner.name if isinstance(owner, Layer) else owner.prototype.name + "*"
     match expression:
-        case lang.FieldValue():
+        case FieldValue():
             item = expression.field
             bits = item.width if item.kind == lang.NUMBER else 0
             return Reg(f"slot.{owner_name}.{expression.group}.{field_name(owner.prototype, item)}", bits)
-        case lang.Taken():
+        case Taken():
             return Reg(f"slot.{owner_name}.psm.{expression.transition.name}", 1)
-        case lang.Contains():
+        case Contains():
             return Reg(f"slot.{owner_name}.has.{expression.part.__name__}", 1)
         case lang.Property():
             bits = PROPERTY_BITS.get(expression.name, 64) if expression.kind == lang.NUMBER else 0
@@ -108,9 +111,10 @@ def external_slot(expression: lang.Expression, owner: Parser) -> Reg:
 
 def external_owner(expression: lang.Expression, layer: Layer) -> Parser | None:
     """The parser that owns a name, if it is another one than the layer's."""
-    if isinstance(expression, (lang.FieldValue, lang.Taken, lang.Contains, lang.Property)):
+    if isinstance(expression, (FieldValue, Taken, Contains, lang.Property)):
         owner = expression.owner
         if owner is not layer and owner is not layer.prototype:
+            assert isinstance(owner, Parser)
             return owner
     return None
 
@@ -143,9 +147,9 @@ class Scope:
         """The register of a header field."""
         return Reg(f"header.{field_name(self.prototype, item)}", item.width if item.kind == lang.NUMBER else 0)
 
-    def register(self, target: lang.FieldValue | Field) -> Reg:
+    def register(self, target: FieldValue | Field) -> Reg:
         """The register that an Assign sets."""
-        if isinstance(target, lang.FieldValue):
+        if isinstance(target, FieldValue):
             if target.owner is not self.layer and target.owner is not self.prototype:
                 raise DescriptionError(
                     f"{self.layer.title} assigns to a field of {target.owner.title}",
@@ -203,7 +207,7 @@ class Scope:
         match expression:
             case lang.Number():
                 return Const(expression.value)
-            case lang.StateNumber():
+            case StateNumber():
                 return self._state(expression)
             case lang.Binary():
                 return self._binary(expression)
@@ -222,15 +226,15 @@ class Scope:
                 return Sum(self.bytes(expression.data), tuple(self.resolve(item) for item in expression.pseudo))
             case lang.Crc():
                 return Crc(self.bytes(expression.data), expression.low, expression.high)
-            case lang.FieldValue():
+            case FieldValue():
                 return self._value(expression)
-            case lang.Contains():
+            case Contains():
                 return self._contains(expression) if self.packet else ZERO
             case lang.Property():
                 return self._property(expression)
-            case lang.Taken():
+            case Taken():
                 return Reg(f"local.took.{expression.transition.name}", 1) if self.packet else ZERO
-            case lang.EventValue():
+            case EventValue():
                 return Reg(
                     f"local.{expression.event.name}.{expression.name}",
                     64 if expression.kind == lang.NUMBER else 0,
@@ -248,8 +252,9 @@ class Scope:
                     expression.where,
                 )
 
-    def _state(self, expression: lang.StateNumber) -> Expr:
+    def _state(self, expression: StateNumber) -> Expr:
         owner = expression.owner if expression.owner is not None else self.layer
+        assert isinstance(owner, Parser)
         machine = owner.prototype.machine
         number = None if machine is None else machine.number_of(expression.state)
         if number is None:
@@ -265,7 +270,7 @@ class Scope:
         serial = serial_width(expression) if expression.operator in ("+", "-", "<", "<=", ">", ">=") else 0
         return Binary(expression.operator, left, right, serial)
 
-    def _value(self, expression: lang.FieldValue) -> Expr:
+    def _value(self, expression: FieldValue) -> Expr:
         item = expression.field
         bits = item.width if item.kind == lang.NUMBER else 0
         if expression.group == "perm":
@@ -287,7 +292,7 @@ class Scope:
             )
         return register
 
-    def _contains(self, expression: lang.Contains) -> Reg:
+    def _contains(self, expression: Contains) -> Reg:
         register = Reg(f"local.has.{expression.part.__name__}", 1)
         if self.mark is not None and register.name not in self.parsed:
             raise DescriptionError(
@@ -358,7 +363,7 @@ class Scope:
 
     def bits(self, expression: lang.Expression) -> int:
         """The width of a part of a key or of an offer: of a number, or of bytes of constant length."""
-        if isinstance(expression, lang.FieldValue) and isinstance(expression.field.bits, int):
+        if isinstance(expression, FieldValue) and isinstance(expression.field.bits, int):
             return expression.field.bits
         if isinstance(expression, lang.Below) and expression.name in self.offers:
             return self.offers[expression.name].bits
@@ -375,7 +380,7 @@ class Scope:
 def serial_width(expression: lang.Expression) -> int:
     """The width of the serial numbers (RFC 1982) that an expression uses, 0 if it uses none."""
     match expression:
-        case lang.FieldValue():
+        case FieldValue():
             return expression.field.width if expression.field.serial else 0
         case Field():
             return expression.width if expression.serial else 0

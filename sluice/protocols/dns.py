@@ -19,6 +19,7 @@ from sluice.lang import (
     Bit,
     Callback,
     Connectionless,
+    Expression,
     Length,
     UInt,
     layout,
@@ -146,10 +147,16 @@ def dns_parser() -> Connectionless:
 
 
 def name(parser: Connectionless) -> AnyUntil:
-    """The name at the beginning of a header; it must be complete."""
-    pointed = parser.header_contain(dns_pointer)
-    parser.require(pointed | (parser.header_contain(dns_label) & (dns_label.size == 0)), "name")
-    return AnyUntil([dns_label, dns_pointer], ~pointed & ((dns_label.size != 0) | (parser.cursor == 0)))
+    """The name at the beginning of a header. It is not read further than the longest one."""
+    ended = parser.header_contain(dns_pointer) | (parser.header_contain(dns_label) & (dns_label.size == 0))
+    return AnyUntil([dns_label, dns_pointer], ~ended & (parser.cursor <= LONGEST_NAME))
+
+
+def require_name(parser: Connectionless, length: Expression) -> None:
+    """A name of this length must be complete, and not too long."""
+    ended = parser.header_contain(dns_pointer) | (parser.header_contain(dns_label) & (dns_label.size == 0))
+    parser.require(ended | (length > LONGEST_NAME), "name")
+    parser.require(length <= LONGEST_NAME, "long name")
 
 
 def dns_question_parser() -> Connectionless:
@@ -157,7 +164,7 @@ def dns_question_parser() -> Connectionless:
     question.record = True
     question.header = name(question) + dns_question_rest
     length = question.cursor - 4
-    question.require(length <= LONGEST_NAME, "long name")
+    require_name(question, length)
     question.temp = dns_question_temp
     question.prep = Assign(question.temp.questions, question.below.questions - 1)
     question.offer(questions=question.temp.questions)
@@ -177,7 +184,7 @@ def dns_record_parser() -> Connectionless:
     record.record = True
     record.header = name(record) + dns_record_rest
     length = record.cursor - record.header.data_length - 10
-    record.require(length <= LONGEST_NAME, "long name")
+    require_name(record, length)
     record.temp = dns_record_temp
     temp, below = record.temp, record.below
     record.prep = Assign(temp.records, below.records - 1)

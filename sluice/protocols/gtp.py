@@ -132,6 +132,10 @@ class gtp_extension(layout):
     extension_content = Bit((extension_words << 5) - 16)
 
 
+EXTENSIONS = 32
+"""Extension headers that a header has at most; one with more is malformed."""
+
+
 def gtp_parser() -> Connectionless:
     gtp = Connectionless("gtp")
     gtp.header = gtp_hdr
@@ -151,6 +155,7 @@ def gtp_parser() -> Connectionless:
             gtp_extension,
         ],
         ~gtp.header_contain(gtp_last),
+        limit=EXTENSIONS,
     )
     gtp.header += If(gtp_hdr.E) >> extensions >> Else() >> If(gtp_hdr.S | gtp_hdr.PN) >> gtp_unused
 

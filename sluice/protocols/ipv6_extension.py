@@ -3,7 +3,9 @@
 For hop-by-hop options (0), routing (43), destination options (60; all RFC 8200), mobility (135, RFC 6275), HIP (139,
 RFC 7401), shim6 (140, RFC 5533), and experiments (253, 254, RFC 4727), in any order. If the payload length of IPv6 is
 0, hop-by-hop options are parsed: the option of a jumbogram (RFC 2675) determines its end, and is malformed below
-65,536 bytes. Limits: other options are not parsed, nor is the final destination of a routing header. Offers protocol.
+65,536 bytes. Home addresses (RFC 6275) and the final destination of routing headers are parsed. Limits: other options
+are not; of a header, 16 options are read (hosts may refuse more than 8, or than 7 bytes of padding: RFC 8504, 5.3), and
+more are counted as `list too long`. Offers protocol.
 """
 
 from sluice.lang import AnyUntil, Bit, Connectionless, Else, If, UInt, layout
@@ -13,6 +15,8 @@ EXTENSIONS = (0, 43, 60, 135, 139, 140, 253, 254)
 
 
 HOP_BY_HOP, ROUTING, DESTINATION = 0, 43, 60
+OPTIONS = 16
+"""Options of a header that are read."""
 LONGEST_WITHOUT = 65535
 """The longest payload without a jumbogram, in bytes."""
 
@@ -69,7 +73,7 @@ def ipv6_extension_parser() -> Connectionless:
     ext = Connectionless("ext")
     hop_by_hop = ext.below.unmeasured & (ext.below.protocol == HOP_BY_HOP)
     end = (ipv6_extension_hdr.length << 3) + 8
-    options = AnyUntil([ipv6_pad1, ipv6_jumbo, ipv6_home, ipv6_option], end=end)
+    options = AnyUntil([ipv6_pad1, ipv6_jumbo, ipv6_home, ipv6_option], end=end, limit=OPTIONS)
     routed = ipv6_routing + (If(ipv6_extension_hdr.length >= 2) >> ipv6_route)
     routed = If((ext.below.protocol == ROUTING) & (ipv6_extension_hdr.length >= 2)) >> routed
     listed = If(hop_by_hop | (ext.below.protocol == DESTINATION)) >> options

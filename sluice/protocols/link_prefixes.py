@@ -3,13 +3,11 @@
 A direction byte before PPP, Cisco HDLC and frame relay (link types 204, 205, 206); InfiniBand (242, RFC 4391: a global
 route header, then an EtherType); SLIP (8: a direction and the compressed header, 16 bytes); FDDI (10) with LLC;
 classical IP over ATM (106) with LLC or IP; SunATM (123); switch tags of DSA (284: Marvell, 285: with an EtherType, 281
-and 282: Broadcom); Juniper's (178 Ethernet, 167 Ethernet with PPPoE, 179 PPP, 180 frame relay, 181 Cisco HDLC).
+and 282: Broadcom).
 Limits: only what selects the next layer is parsed; source routes of token ring and LANE are not.
 """
 
 from sluice.lang import Bit, Connectionless, Else, If, UInt, layout
-
-JUNIPER_MAGIC = 0x4D4743
 
 
 class direction_hdr(layout):
@@ -63,18 +61,6 @@ class edsa_hdr(layout):
 
 class broadcom_hdr(layout):
     tag = Bit(32)
-
-
-class juniper_hdr(layout):
-    magic = UInt(24)
-    flags = Bit(6)
-    no_link_header = Bit(1)
-    direction = Bit(1)
-
-
-class juniper_extension(layout):
-    extension_length = UInt(16)
-    extension = Bit(extension_length << 3)
 
 
 def prefix(name: str, header: type[layout], *link_types: int) -> Connectionless:
@@ -140,12 +126,3 @@ def edsa_parser() -> Connectionless:
 
 def broadcom_parser() -> Connectionless:
     return prefix("broadcom", broadcom_hdr, 282)
-
-
-def juniper_parser(link_types: tuple[int, ...] = (178, 167)) -> Connectionless:
-    """The link type determines the next layer: the header has no field for it."""
-    juniper = Connectionless("juniper", link_types=link_types)
-    extended = (juniper_hdr.flags & 0x20) != 0
-    juniper.header = juniper_hdr + (If(extended) >> juniper_extension)
-    juniper.require(juniper.header.magic == JUNIPER_MAGIC, "magic")
-    return juniper

@@ -110,10 +110,17 @@ def negotiated(name: str) -> Connectionless:
     return parser
 
 
+OPTIONS = 64
+"""Options of a packet that are read: twice as many as the protocol with the largest number has. More are counted as
+`list too long`.
+"""
+
+
 def configuring(name: str, *options: type[layout]) -> Connectionless:
     """The same, with options in the packets that configure."""
     parser = negotiated(name)
-    rest = AnyUntil([*options, other_option], parser.cursor < ppp_control_hdr.length, end=ppp_control_hdr.length)
+    end = ppp_control_hdr.length
+    rest = AnyUntil([*options, other_option], parser.cursor < end, end=end, limit=OPTIONS)
     parser.header += If(one_of(ppp_control_hdr.code, *CONFIGURE) & (ppp_control_hdr.length > 4)) >> rest
     return parser
 

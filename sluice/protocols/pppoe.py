@@ -20,10 +20,14 @@ class pppoe_tag(layout):
     tag_value = Bit(tag_length << 3)
 
 
+TAGS = 64
+"""Tags of a discovery packet that are read; RFC 2516 defines nine. More are counted as `list too long`."""
+
+
 def pppoe_parser() -> Connectionless:
     pppoe = Connectionless("pppoe", link_types=(51,))
     end = pppoe_hdr.length + 6
-    tags = AnyUntil([pppoe_tag], pppoe.cursor < end, end=end)
+    tags = AnyUntil([pppoe_tag], pppoe.cursor < end, end=end, limit=TAGS)
     pppoe.header = pppoe_hdr + (If((pppoe_hdr.code != 0) & (pppoe_hdr.length > 0)) >> tags)
     pppoe.require((pppoe.header.version == 1) & (pppoe.header.type == 1), "version")
     pppoe.sdu = pppoe.unit[pppoe.cursor : end]

@@ -30,6 +30,8 @@ STREAMS_BLOCKED, STREAMS_BLOCKED_UNI, NEW_CONNECTION_ID, RETIRE_CONNECTION_ID, P
 PATH_RESPONSE, CONNECTION_CLOSE, CONNECTION_CLOSE_APPLICATION, HANDSHAKE_DONE = range(0x1B, 0x1F)
 DATAGRAM, DATAGRAM_LENGTH = 0x30, 0x31
 INITIAL, EARLY, HANDSHAKE = range(3)
+INITIAL_RANGES = 32
+"""Ranges that an ACK frame of an Initial packet has at most, as anyone can make such packets."""
 """Levels below the last one."""
 
 
@@ -152,7 +154,10 @@ def quic_frame_parser(quic: ConnectionOriented, deciphered: bool = False) -> Con
     frame.header += If(of_stream) >> quic_stream_id
     frame.header += If((stream & hdr.OFF) | (type == CRYPTO)) >> quic_stream_offset
     frame.header += If((stream & hdr.LEN) | (type == CRYPTO) | (type == DATAGRAM_LENGTH)) >> quic_stream_length
-    acknowledges = quic_ack + AnyUntil([quic_ack_range], count=quic_ack.range_count)
+    ranges = quic_ack.range_count
+    if not deciphered:
+        ranges *= (frame.below.level != INITIAL) | (quic_ack.range_count <= INITIAL_RANGES)
+    acknowledges = quic_ack + AnyUntil([quic_ack_range], count=ranges)
     frame.header += If((type | 1) == ACK_ECN) >> acknowledges
     frame.header += If(type == ACK_ECN) >> quic_ecn_counts
     frame.header += If(type == RESET_STREAM) >> quic_reset_stream
@@ -181,7 +186,9 @@ def quic_frame_parser(quic: ConnectionOriented, deciphered: bool = False) -> Con
         needs_keys = one_of(type, ACK, ACK_ECN, CRYPTO, NEW_TOKEN, RETIRE_CONNECTION_ID, PATH_RESPONSE, HANDSHAKE_DONE)
         allowed = (of_handshake | ~one_of(level, INITIAL, HANDSHAKE)) & ~((level == EARLY) & needs_keys)
         frame.require(allowed, "frame type in such a packet")
-        ends |= ~allowed
+        few = (level != INITIAL) | (frame.header.range_count <= INITIAL_RANGES)
+        frame.require(few, "too many ranges")
+        ends |= ~allowed | ~few
     rest = frame.payload_len * (ends | (hdr.unnamed != 0))
     frame.message = Length(frame.cursor + frame.header.length + rest, begins=True)
     frame.sdu = frame.unit

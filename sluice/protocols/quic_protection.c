@@ -20,12 +20,16 @@ enum { FAILED_MOST = 3 };
 /* The size of a packet that is not opened because keys may not be derived for it; that of others is -1. */
 enum { DENIED = -2 };
 
+/* Of so many Initial packets that are opened, one counts as a derivation. */
+enum { EXCUSED = 4 };
+
 #define SETTLED_FOR UINT64_C(10000000000)   /* nanoseconds in which no other Initial packet restarts the handshake */
 
 struct worker {
     struct sl_native_box *box;   /* NULL: nothing bounds derivations */
     struct quic_crypto crypto;
     struct key_log log;
+    uint32_t opened;             /* Initial packets, by keys that were known */
     bool ready;
 };
 
@@ -51,18 +55,19 @@ struct connection {
     uint32_t initial_version, version;
     uint64_t last_initial;          /* when the last one was decrypted */
     uint8_t random[KEY_RANDOM];
-    struct quic_keys initial[2];    /* of the client, of the server */
+    struct quic_keys initial[2];    /* of the client, of the server: without a cipher until they are needed */
     struct quic_keys early, handshake[2];
     struct application application[2];
     uint8_t suite;                  /* of handshake and 1-RTT packets, once one was decrypted */
     uint32_t failures;              /* packets without a key so far */
-    struct id tried;                /* the id whose keys failed last */
+    struct id tried;                /* before it has begun: the id whose keys failed last, and are initial[0] */
     uint32_t tried_version;         /* 0: none */
-    struct quic_keys tried_keys[2];
     uint64_t failed_at;             /* when the last Initial packet failed to decrypt */
     uint8_t failed;                 /* how many failed at that time */
     uint64_t expected[SPACES][2];   /* one more than the largest packet number of each side */
 };
+
+_Static_assert(sizeof(struct connection) <= 1024, "a connection takes a block of 2 KiB");
 
 /* Of key_log.h: the secrets are charged to the memory of the box, which gets nothing back before it closes. */
 static bool charge_box(void *user, int64_t bytes) {
@@ -149,23 +154,29 @@ static int64_t open_with(struct worker *worker, const struct quic_keys *keys, st
 
 static int64_t open_initial(struct worker *worker, struct connection *c, struct sl_native_call *call, unsigned side,
                             const struct quic_version *version, struct quic_packet *packet) {
-    struct quic_keys keys[2];
+    struct quic_keys keys;
     int64_t size = -1;
     if (c->begun) {
         bool other_version = c->initial_version != version->number;
-        if (!other_version)
-            memcpy(keys, c->initial, sizeof keys);
-        else if (!may_derive(worker))
-            return DENIED;
-        else if (!quic_initial_keys(&worker->crypto, version, c->id.bytes, c->id.length, keys))   /* RFC 9369, 4.1 */
-            return -1;
         bool server = side != c->client;
+        struct quic_keys *known = &c->initial[server];
+        if (other_version && !may_derive(worker))
+            return DENIED;
         if (!may_derive(worker))   /* a packet that fails to open costs about as much */
             return DENIED;
-        size = open_with(worker, &keys[server], packet, c->expected[SPACE_INITIAL][side], call->sdu);
+        if (!other_version && known->cipher != TLS_AEAD_UNKNOWN)
+            keys = *known;
+        else if (!quic_initial_keys(&worker->crypto, version, c->id.bytes, c->id.length, server, &keys))   /* RFC 9369, 4.1 */
+            return -1;
+        if (!other_version)
+            *known = keys;
+        size = open_with(worker, &keys, packet, c->expected[SPACE_INITIAL][side], call->sdu);
         if (size >= 0) {
-            excuse(worker);
-            memcpy(c->initial, keys, sizeof keys);
+            if (++worker->opened % EXCUSED)   /* anyone can seal Initial packets, and to open them costs something */
+                excuse(worker);
+            if (other_version)
+                c->initial[!server].cipher = TLS_AEAD_UNKNOWN;
+            *known = keys;
             c->initial_version = version->number;
             c->settled |= server;
         }
@@ -173,24 +184,25 @@ static int64_t open_initial(struct worker *worker, struct connection *c, struct 
     sl_bytes id = call->bytes[1];
     if (size < 0 && id.captured == id.length && id.length <= sizeof c->id.bytes &&
         !(c->settled && call->time < c->last_initial + SETTLED_FOR)) {
-        bool tried = c->tried_version == version->number && c->tried.length == id.length &&
+        bool tried = !c->begun && c->tried_version == version->number && c->tried.length == id.length &&
                      (!id.length || memcmp(c->tried.bytes, id.at, id.length) == 0);
         if (tried)
-            memcpy(keys, c->tried_keys, sizeof keys);
+            keys = c->initial[0];
         else if (!may_derive(worker))
             return DENIED;
-        else if (!quic_initial_keys(&worker->crypto, version, id.at, (uint8_t)id.length, keys))
+        else if (!quic_initial_keys(&worker->crypto, version, id.at, (uint8_t)id.length, false, &keys))
             return -1;
-        size = open_with(worker, &keys[0], packet, 0, call->sdu);
-        if (size < 0 && !tried) {
+        size = open_with(worker, &keys, packet, 0, call->sdu);
+        if (size < 0 && !tried && !c->begun) {
             c->tried_version = version->number;
             c->tried.length = (uint8_t)id.length;
             if (id.length)
                 memcpy(c->tried.bytes, id.at, id.length);
-            memcpy(c->tried_keys, keys, sizeof keys);
+            c->initial[0] = keys;
         }
         if (size >= 0) {   /* the client's: its first one, or that after a Retry, or of another connection */
-            memcpy(c->initial, keys, sizeof keys);
+            c->initial[0] = keys;
+            c->initial[1].cipher = TLS_AEAD_UNKNOWN;
             c->id_before = c->id;
             c->id.length = (uint8_t)id.length;
             if (id.length)

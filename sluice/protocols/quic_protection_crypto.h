@@ -1,7 +1,7 @@
 /* The keys of QUIC packets, and how packets are opened with them (RFC 9001, 5).
  *
- * The Initial keys of a connection are nine hashes. A context that stays keyed with a secret hashes its labels without making
- * it anew. */
+ * The Initial keys of a side are five hashes. A context that stays keyed with a secret hashes its labels without making it
+ * again. */
 #ifndef QUIC_PROTECTION_CRYPTO_H
 #define QUIC_PROTECTION_CRYPTO_H
 
@@ -95,16 +95,14 @@ static bool quic_keys_of(struct quic_crypto *crypto, const struct quic_version *
     return true;
 }
 
-/* The Initial keys of both directions: of the client's packets first (RFC 9001, 5.2). */
+/* The Initial keys of the client's packets, or of the server's (RFC 9001, 5.2). */
 static bool quic_initial_keys(struct quic_crypto *crypto, const struct quic_version *version, const uint8_t *id,
-                              uint8_t length, struct quic_keys keys[2]) {
-    struct key_secret initial = {.length = 32}, client = {.length = 32}, server = {.length = 32};
+                              uint8_t length, bool server, struct quic_keys *keys) {
+    struct key_secret initial = {.length = 32}, side = {.length = 32};
     return tls_hash_with(&crypto->tls, crypto->tls.sha256, version->salt, sizeof version->salt) &&
            tls_hashed(&crypto->tls, id, length, initial.bytes) == initial.length && tls_expand_from(&crypto->tls, &initial) &&
-           tls_expand(&crypto->tls, "client in", client.bytes, client.length) &&
-           tls_expand(&crypto->tls, "server in", server.bytes, server.length) &&
-           quic_keys_of(crypto, version, TLS_AES_128_GCM, &client, &keys[0]) &&
-           quic_keys_of(crypto, version, TLS_AES_128_GCM, &server, &keys[1]);
+           tls_expand(&crypto->tls, server ? "server in" : "client in", side.bytes, side.length) &&
+           quic_keys_of(crypto, version, TLS_AES_128_GCM, &side, keys);
 }
 
 /* Five bytes that hide the packet number and some bits of the first byte (RFC 9001, 5.4). */

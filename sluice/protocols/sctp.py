@@ -30,7 +30,7 @@ gap at once, and fragments of a skipped message are dropped; those in I-DATA chu
 another fragment.
 
 Limits: a message is delivered when no number before it is missing; an association has either DATA or I-DATA
-chunks, as its ends negotiate (RFC 8260, 2.1); 65,536 messages may be incomplete at once (`messages`); AUTH chunks
+chunks, as its ends negotiate (RFC 8260, 2.1); 4,096 messages may be incomplete at once (`messages`); AUTH chunks
 (RFC 4895) are skipped; chunks of a packet after one with a wrong length are lost; packets without a chunk are
 separate conversations (`sctp_bare`). The CRC-32C is verified only with option `checksums`.
 """
@@ -198,7 +198,7 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
     padded = (header.length + 3) & 0xFFFFFFFC
     there = sctp.cursor + sctp.payload_len
     length = padded - (padded - there) * ((header.length <= there) & (padded > there))
-    sctp.message = Length(length * (header.length >= sctp.cursor), limit=1 << 17, bundled=True)
+    sctp.message = Length(length * (header.length >= sctp.cursor), limit=1 << 17, bundled=2)
 
     sctp.selector = [sctp.below.src, sctp.below.sport], [sctp.below.dst, sctp.below.dport]
     sctp.alias = If(sctp.below.tag != 0) >> [sctp.below.tag, sctp.below.sport, sctp.below.dport]
@@ -276,7 +276,7 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
     return sctp
 
 
-def sctp_message_parser(limit: int = 1 << 17, messages: int = 1 << 16) -> Connectionless:
+def sctp_message_parser(limit: int = 1 << 17, messages: int = 1 << 12) -> Connectionless:
     """User messages. `limit`: bytes of a fragmented message; a longer one is dropped. `messages`: that may be
     incomplete at once, at most; at the bound, one that would soon time out is evicted.
     """

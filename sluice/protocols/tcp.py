@@ -133,6 +133,10 @@ def tcp_parser(
         """The perm fields of one side, by name without its prefix."""
         return {key: getattr(perm, f"{name}_{key}") for key in tcp_side.fields}
 
+    def unscaled(mine: dict[str, Any], its: dict[str, Any]) -> Block:
+        """A SYN without the option: if it answers one that has it, neither side scales (RFC 7323, 1.3)."""
+        return Assign(mine["scale"], 0) + (If(header.ack == 1) >> Assign(its["scale"], 0))
+
     def certain(own: str, other: str, bit: int) -> Block:
         """A packet while nothing is in doubt: both sides have sent packets and acknowledged something."""
         return sent_by(side(own), side(other), bit, certain=True)
@@ -180,7 +184,7 @@ def tcp_parser(
                 + Assign(mine["open"], mine["open"] | ~header.ack)
                 + Assign(mine["answered"], mine["answered"] | header.ack)
                 + (If(tcp.header_contain(tcp_ws) & (header.ws_value < 14)) >> Assign(mine["scale"], header.ws_value))
-                + (If(~tcp.header_contain(tcp_ws)) >> Assign(mine["scale"], 0))
+                + (If(~tcp.header_contain(tcp_ws)) >> unscaled(mine, its))
             )
         acknowledges = Assign(mine["ack"], header.ack_num)
         acknowledges += Assign(mine["window"], header.window_size << mine["scale"])

@@ -104,9 +104,13 @@ def lisp_parser() -> Connectionless:
     return lisp
 
 
+TAGS = 128
+"""Tags and bytes of padding that a header of TZSP has at most; one with more is malformed."""
+
+
 def tzsp_parser() -> Connectionless:
     tzsp = Connectionless("tzsp")
-    tzsp.header = tzsp_hdr + AnyUntil([tzsp_pad, tzsp_end, tzsp_tag], ~tzsp.header_contain(tzsp_end))
+    tzsp.header = tzsp_hdr + AnyUntil([tzsp_pad, tzsp_end, tzsp_tag], ~tzsp.header_contain(tzsp_end), limit=TAGS)
     tzsp.require((tzsp.header.version == 1) & tzsp.header_contain(tzsp_end), "header")
     return tzsp
 

@@ -89,8 +89,8 @@ LINE = 17 << 10
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bytes. `instance` is the memory of an idle connection; `busy` with a buffer on both sides of each of
-    its channels; `total` is the memory that the process reserves at start, and never exceeds.
+    """Bytes. `instance` is the memory of an idle connection; `busy` with the variables of its program, and a buffer on
+    both sides of each of its channels; `total` is the memory that the process reserves at start, and never exceeds.
     """
 
     instance: int
@@ -115,7 +115,8 @@ def bounds_of(
     done = subprocess.run([str(program), "--sizes"], capture_output=True, text=True, check=True)
     sizes: dict[str, int] = json.loads(done.stdout)[service]
     head = (sizes["instance"] + channels * sizes["channel"] + 15) & ~15
-    instance = (head + sizes["frame"] + 15) & ~15
+    instance = (head + sizes["own"] + 15) & ~15
+    frame = (sizes["frame"] + 15) & ~15
     if folders:
         instance += channels * sizes["reader"]
     if tls:
@@ -132,8 +133,9 @@ def bounds_of(
     kept = limits.keep * channels * sizes["idle"] + channels * (sizes["backend"] + sizes["tally"])
     return Bounds(
         instance,
-        instance + (4 if limits.cache else 2) * channels * buffer,
+        instance + frame + (4 if limits.cache else 2) * channels * buffer,
         (limits.instances + (limits.workers * (uplinks + MORE_UPLINKS) if uplinks else 0)) * instance
+        + limits.instances * frame
         + limits.buffers * buffer
         + limits.workers * (kept + sizes["lane"] + sizes["worker"])
         + sizes["shared"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sluice.service.grammar.annotated import annotated_unit
 from sluice.service.grammar.expand import expand, parts_of
-from sluice.service.grammar.plan import Plan, plan
+from sluice.service.grammar.plan import Item, Plan, plan
 from sluice.service.grammar.ready import find_grammars
 from sluice.service.grammar.tree import Grammar
 from sluice.service.lang import tree
@@ -17,7 +17,7 @@ from sluice.service.lang.check.program import check_program
 from sluice.service.lang.check.scope import Checked, Signature
 from sluice.service.lang.errors import Place, ServiceError, Warned, suggest
 from sluice.service.lang.parser.program import parse_program, parse_source
-from sluice.service.lang.types import INTEGER, NOTHING, STRING, ChannelOf, Named, Type
+from sluice.service.lang.types import INTEGER, NOTHING, STRING, UNKNOWN, ChannelOf, ListOf, Named, Type
 
 SERVICES = Path(__file__).resolve().parent / "services"
 PORTS = 16
@@ -40,6 +40,12 @@ class Service:
     @property
     def warnings(self) -> list[Warned]:
         return self.checked.warnings
+
+    def row(self, type: Type, name: str) -> Item | None:
+        """The item of a message's field whose value is a list; else None. A message has the bytes of the list."""
+        if not isinstance(type, Named) or type.variant or type.name not in self.units:
+            return None
+        return self.units[type.name].by_name[name] if isinstance(type.fields.get(name), ListOf) else None
 
     def fields(self, record: Named) -> list[str]:
         """The fields of a record that its unit has."""
@@ -171,7 +177,7 @@ def _load(
         record = service.checked.types.get(name)
         if isinstance(record, Named) and not record.variant:
             found = plan(grammar)
-            _match(record, found, program, grammar)
+            _match(record, found, program, grammar, service.checked.types)
             service.units[name] = found
         elif name in own:
             plan(grammar)  # for its mistakes
@@ -185,8 +191,10 @@ def _load(
     return service
 
 
-def _match(record: Named, unit: Plan, program: tree.Program, grammar: Grammar) -> None:
-    """Each field of a record is one of its unit, of the same type."""
+def _match(record: Named, unit: Plan, program: tree.Program, grammar: Grammar, types: dict[str, Type]) -> None:
+    """Each field of a record is one of its unit, of the same type. Items in a row are a string, their bytes, or a list:
+    of integers, or of the records of their unit.
+    """
     declaration = next(each for each in program.types if each.name == record.name)
     places = {each.name: each.place for each in declaration.type.fields}
     items = unit.by_name
@@ -196,12 +204,24 @@ def _match(record: Named, unit: Plan, program: tree.Program, grammar: Grammar) -
                 places[name], f"the unit '{unit.name}' ({grammar.place}) has no field '{name}'", suggest(name, items)
             )
         wanted = STRING if items[name].is_text else INTEGER
+        items_of = _items_of(items[name])
+        if isinstance(type, ListOf) and items_of is not None:
+            wanted = ListOf(types.get(items_of, UNKNOWN) if items_of else INTEGER)
         if type != wanted:
+            as_list = f", or [{items_of or INTEGER}]" if items_of is not None else ""
             raise ServiceError(
                 places[name],
-                f"'{name}' is {type} here, and {wanted} in the unit '{unit.name}' ({grammar.place})",
-                f"write {name} : {wanted}.",
+                f"'{name}' is {type} here, and {STRING if as_list else wanted}{as_list} in the unit '{unit.name}' "
+                f"({grammar.place})",
+                f"write {name} : {STRING if as_list else wanted}{as_list}.",
             )
+
+
+def _items_of(item: Item) -> str | None:
+    """The unit of the items in a row that are a field's bytes; empty if they are integers, None if there are none."""
+    if item.integer is not None:
+        return ""
+    return item.element.name if item.element is not None else None
 
 
 def _records(process: Signature) -> list[Named]:

@@ -205,6 +205,12 @@ def wire(
             raise ServiceError(
                 place, f"'{name}' is a single channel, and has {len(addresses)} backends", "give it one."
             )
+        most = process.channels[names.index(name)].value
+        if most is not None and len(addresses) > most:
+            raise ServiceError(
+                place, f"'{name}' has at most {most} channels, and {len(addresses)} backends are given",
+                "give it fewer, or a larger cardinality.",
+            )  # fmt: skip
         found[names.index(name)] = list(addresses)
     missing = [each for each in names if each != accepted and names.index(each) not in found]
     if missing:

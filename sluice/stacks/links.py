@@ -2,7 +2,7 @@
 
 from sluice.lang import AnyLayer, Pred, Stack, one_of
 from sluice.lang.layer import Layer
-from sluice.protocols import capture_headers, link_prefixes, tags
+from sluice.protocols import capture_headers, juniper, link_prefixes, tags
 from sluice.protocols.chdlc import chdlc_parser
 from sluice.protocols.frame_relay import frame_relay_parser
 from sluice.protocols.mac_in_mac import fabricpath_parser, pbb_parser
@@ -81,10 +81,17 @@ def layers(s: Stack) -> None:
     s.dsa = link_prefixes.dsa_parser()
     s.edsa = link_prefixes.edsa_parser()
     s.broadcom = link_prefixes.broadcom_parser()
-    s.juniper_ethernet = link_prefixes.juniper_parser()
-    s.juniper_ppp = link_prefixes.juniper_parser((179,))
-    s.juniper_fr = link_prefixes.juniper_parser((180,))
-    s.juniper_chdlc = link_prefixes.juniper_parser((181,))
+    s.juniper_ethernet = juniper.juniper_parser()
+    s.juniper_ppp = juniper.juniper_parser((179,))
+    s.juniper_fr = juniper.juniper_parser((180,))
+    s.juniper_chdlc = juniper.juniper_parser((181,))
+    s.juniper_pppoe = juniper.juniper_pppoe_parser()
+    s.juniper_atm1 = juniper.juniper_parser((137,), juniper.fixed(4))
+    s.juniper_atm2 = juniper.juniper_atm2_parser()
+    s.juniper_multilink = juniper.juniper_multilink_parser()
+    s.juniper_ggsn = juniper.juniper_parser((133,), juniper.fixed(4))
+    s.juniper_voice = juniper.juniper_parser((183,), juniper.fixed(18))
+    s.juniper_services = juniper.juniper_services_parser()
 
 
 def typed(s: Stack) -> AnyLayer:
@@ -135,6 +142,7 @@ def steps(s: Stack) -> None:
     for number, layer in following.items():
         s += (s.nsh >> layer) + Pred(s.nsh.header.next == number)
     _prefixes(s)
+    _juniper(s)
     _families(s)
     for lower in (s.ppi, s.pktap):
         _by_link_type(s, lower)
@@ -176,18 +184,37 @@ def _prefixes(s: Stack) -> None:
         s.slip: s.raw,
         s.fddi: s.llc,
         s.broadcom: s.eth,
-        s.juniper_ppp: s.ppp,
-        s.juniper_fr: s.fr,
-        s.juniper_chdlc: s.chdlc,
     }
     for lower, upper in following.items():
         s += (lower >> upper) + Pred(1)
-    s += (s.juniper_ethernet >> s.eth) + Pred(s.juniper_ethernet.header.no_link_header == 0)
-    s += (s.juniper_ethernet >> s.raw) + Pred(1)
     s += (s.clip >> s.ipv4) + Pred(s.clip.header.kind == 4)
     s += (s.clip >> s.ipv6) + Pred(s.clip.header.kind == 6)
     s += (s.clip >> s.llc) + Pred(1)
     s += (s.sunatm >> s.llc) + Pred(s.sunatm.header.kind == 2)
+
+
+def _juniper(s: Stack) -> None:
+    """Juniper's link types: those of one kind of frame, and cards, whose frames differ."""
+    frames: dict[Layer, Layer] = {
+        s.juniper_ethernet: s.eth,
+        s.juniper_ppp: s.ppp,
+        s.juniper_fr: s.fr,
+        s.juniper_chdlc: s.chdlc,
+    }
+    atm = (s.juniper_atm1, s.juniper_atm2)
+    cards = (*atm, s.juniper_multilink, s.juniper_ggsn, s.juniper_voice, s.juniper_services)
+    for layer in (*frames, s.juniper_pppoe, *cards):
+        s += (layer >> s.raw) + Pred(layer.offers.is_bare)
+    for layer, frame in frames.items():
+        s += (layer >> frame) + Pred(1)
+    s += (s.juniper_pppoe >> s.pppoe) + Pred(one_of(s.juniper_pppoe.offers.ethertype, 0x8863, 0x8864))
+    for layer in atm:
+        s += (layer >> s.llc) + Pred(layer.offers.is_llc)
+    s += (s.juniper_atm2 >> s.eth) + Pred(s.juniper_atm2.offers.is_ethernet)
+    for layer in cards:
+        s += (layer >> s.raw) + Pred(layer.offers.is_ip)
+    for layer in (*atm, s.juniper_multilink):
+        s += (layer >> s.ppp) + Pred(layer.offers.is_ppp)
 
 
 def _families(s: Stack) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sluice.lang import Pred, Stack
 from sluice.lang.errors import DescriptionError, did_you_mean
-from sluice.lang.expression import Expression, FieldValue, children
+from sluice.lang.expression import Expression, children
+from sluice.lang.field_value import FieldValue
 from sluice.lang.layer import Branch, Layer
 
 OTHER_NAMES = {"fou": "raw"}

@@ -58,13 +58,13 @@ class Location:
         return f"the store {self.path}" if self.path else f"the store {self.host}:{self.port}"
 
 
-def read_location(text: str) -> Location:
-    """The store that a text names. Raises LocationError.
+def read_location(text: str, safety: str = "") -> Location:
+    """The store that a text names. safety: one of SAFETY, if the text has none. Raises LocationError.
 
     Options follow a `?`, with `&` between them: wait=all, cache=no, timeout=MILLISECONDS, safety=memory|replica|disk.
     """
     name, _, query = text.partition("?")
-    wait, cache, timeout, safety = False, True, 5000, ""
+    wait, cache, timeout = False, True, 5000
     for key, value in parse_qsl(query, keep_blank_values=True):
         match key, value:
             case "wait", "all" | "results":
@@ -73,7 +73,7 @@ def read_location(text: str) -> Location:
                 cache = value == "yes"
             case "timeout", _ if value.isascii() and value.isdigit() and 1 <= int(value) <= 3_600_000:
                 timeout = int(value)
-            case "safety", _ if value in SAFETY:
+            case "safety", _ if value in SAFETY and safety in ("", value):
                 safety = value
             case _:
                 raise LocationError(
@@ -86,7 +86,7 @@ def read_location(text: str) -> Location:
             f"at least {DISK_TIMEOUT} with safety=disk"
         )
     if name in ("local", "embedded"):
-        if name == "local" and query:
+        if name == "local" and (query or safety):
             raise LocationError(f"'{text}': local objects are waited for by no one: no options follow 'local'")
         if safety == "replica" and name == "embedded":
             raise LocationError(f"'{text}': an embedded store has no replicas: give a cluster")

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,7 +94,11 @@ def test_passes(results: Results) -> None:
     found = {row[0]: row[1:] for row in rows(tables.passes(results))}
     assert found["all passes, ns a packet"] == ["50.0 <sub>40.0-60.0</sub>"]
     assert found["no pass : all"] == ["2.00"]
+    assert "without `dispatch` : all" not in found, "not measured"
+    results.rounds |= {replace(OURS, passes=without(name)): rounds(60, 70, 80) for name in ALL_PASSES}
+    found = {row[0]: row[1:] for row in rows(tables.passes(results))}
     assert {f"without `{name}` : all" for name in ALL_PASSES} <= found.keys()
+    assert found["without `dispatch` : all"] == ["1.50"]
     assert found["the same of Rubik, published"] == ["-"]
     assert {trace for ratios in cases.PAPER.values() for trace in ratios} <= {case.trace for case in cases.passes()}
 

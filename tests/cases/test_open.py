@@ -220,6 +220,15 @@ def test_never_a_syn_one_direction_with_a_hole() -> None:
     assert server.next == 5000
 
 
+def test_neither_side_scales_if_the_syn_ack_has_no_scale() -> None:
+    """RFC 7323, 1.3: a FIN beyond the window is answered and dropped."""
+    client, server = pair(window=1000)
+    frames = [client.send("S", options=scale(7)), server.send("SA"), client.send("A"), server.data(b"hello")]
+    frames += [client.send("A"), server.send("FA", number=server.isn + 60_000), server.data(b"more")]
+    result = trace(frames)
+    assert result.stream(server.port) == b"hellomore" and result.row["gaps"] == [] and result.state == "ESTABLISHED"
+
+
 def test_window_scale_counts_only_from_the_syn() -> None:
     client, server = pair(window=1000)
     frames = handshake(client, server, scale(7))

@@ -29,6 +29,19 @@ def test_the_name_of_an_output_is_a_value(
     assert len(Path(name).read_text().splitlines()) == 2
 
 
+def test_the_name_of_an_output_decides_on_the_format_of_the_only_log(
+    sluice: Command, capture: Path, tmp_path: Path
+) -> None:
+    for given, format in ((tmp_path / "rows.csv", ()), (tmp_path / "rows", ("--format", "csv"))):
+        done = sluice("run", SMALL, "-r", capture, "-f", "flow_log", "-o", given, *format)
+        assert done.status == 0 and "flows: 2" in done.out
+        lines = given.read_text().splitlines()
+        assert lines[0].startswith("schema,layers,") and len(lines) == 3
+    several = sluice("run", SMALL, "-r", capture, "-f", "flow_log,sctplog", "-o", tmp_path / "more.csv")
+    assert several.status == 2
+    assert "give -f flow_log:out=FILE -f sctplog:out=FILE" in several.err and not (tmp_path / "more.csv").exists()
+
+
 def test_values_are_checked_like_texts() -> None:
     wanted = find_functions(["flow_log"], {"flow_log": {"out": "a,rows=1", "rows": "7"}})
     (values,) = wanted.parameters()

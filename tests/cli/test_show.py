@@ -34,7 +34,7 @@ def test_tcp_shows_its_machine_sequence_and_timeouts(sluice: Command) -> None:
     assert "key        [below.src, header.sport] and [below.dst, header.dport]" in out
     assert "CLOSED (start)" in out and "TERMINATED (closed)" in out
     assert re.search(r"transition hs1: CLOSED -> SYN_SENT when .*, timeout \d+ s", out)
-    assert re.search(r"sequence +payload at temp\.number; taking temp\.units; wrapping; begun anew when", out)
+    assert re.search(r"sequence +payload at temp\.number; taking temp\.units; wrapping; begun again when", out)
     assert "any of the following while cursor < header.hdr_len << 2" in out
 
 

@@ -20,9 +20,10 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from sluice.cli.main import main
+from sluice.ends import moves
 from tests.live.veth import ROOT
 from tests.live.wire import PATIENCE, Inline, Wire, ip, why_no_wire
-from tests.support.bounded import joined, killed_after
+from tests.support.bounded import joined, killed_after, until
 
 pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
 
@@ -319,6 +320,58 @@ def test_an_unmodified_server_has_the_connections_of_a_prefix(wire: Routed, tmp_
             assert text == f"{CLIENT} asked {address}"
 
 
+COUNTS = """
+import socket, threading
+
+def serve(end):
+    total = 0
+    while piece := end.recv(65536):
+        total += len(piece)
+        end.sendall(b"%07d" % total + bytes(2_000_000 if b"?" in piece else 0))
+
+listener = socket.create_server(("", 80))
+print("begins", flush=True)
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+"""
+
+
+def test_a_server_moves_with_its_connections(wire: Routed, tmp_path: Path) -> None:
+    """What the server knows of a connection, the bytes of which it has not sent all, goes with it, twice."""
+    try:
+        moves.check()
+    except moves.MoveError as error:
+        pytest.skip(str(error))
+    (tmp_path / "server.py").write_text(COUNTS)
+    run = ("--run", shlex.join([sys.executable, str(tmp_path / "server.py")]))
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    with wire.socket(wire.client) as end:
+        end.settimeout(PATIENCE)
+        with End(wire, tmp_path, "endpoint", *run, "--save", first) as running:
+            until(lambda: not end.connect_ex((f"{BEFORE}.1", 80)))
+            end.sendall(b"1234?")
+            assert taken(end, 7) == b"0000005"
+            move_away(running)
+        with End(wire, tmp_path, "endpoint", "--restore", first, "--save", second) as running:
+            ip("-n", wire.client, "neigh", "flush", "all")  # the address of the router has another interface
+            assert taken(end, 2_000_000) == bytes(2_000_000)
+            end.sendall(b"6")
+            assert taken(end, 7) == b"0000006"
+            move_away(running)
+        with End(wire, tmp_path, "endpoint", "--restore", second):
+            ip("-n", wire.client, "neigh", "flush", "all")
+            end.sendall(b"78")
+            assert taken(end, 7) == b"0000008"
+
+
+def move_away(running: End) -> None:
+    """The server is written to the directory of --save."""
+    running.chain.stop()
+    running.process.send_signal(signal.SIGUSR2)
+    running.process.communicate(timeout=PATIENCE)
+    assert running.process.returncode == 0
+
+
 SPACE = ("a", "--inside", "10.0.0.1/24", "--outside", "b1=10.0.0.2/24")
 
 
@@ -331,6 +384,9 @@ SPACE = ("a", "--inside", "10.0.0.1/24", "--outside", "b1=10.0.0.2/24")
         (("proxy", *SPACE, "--port", "80", "--server", "server:80"), "write ADDRESS:PORT"),
         (("proxy", *SPACE, "--port", "80", "--save", __file__), "written to a new file"),
         (("endpoint", "a", "--inside", "10.0.0.1/24", "--run", "no-such x"), "there is no such command"),
+        (("endpoint", "a", "--inside", "10.0.0.1/24"), "give either --run"),
+        (("endpoint", "a", "--inside", "10.0.0.1/24", "--restore", "/"), "no server was saved there"),
+        (("endpoint", "a", "--inside", "10.0.0.1/24", "--run", "true", "--save", "/tmp"), "a new directory"),
         (("endpoint", "A b", "--inside", "10.0.0.1/24", "--run", "true"), "is no name"),
         (("endpoint", "ends-x", "--inside", "10.0.0.1.1/24", "--run", "true"), "addresses are given as"),
         (("endpoint", "ends-x", "--inside", "10.9.0.1/24", "--outside", "noif=10.0.0.2/24", "--run", "true"), "noif"),

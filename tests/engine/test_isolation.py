@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -61,12 +63,29 @@ SLUICE_CLOSE {
 """
 
 
-@cache
-def stack() -> CompiledStack:
+BOTH = """
+#include "sluice.h"
+#include <unistd.h>
+SLUICE_ON(udp, packet) {
+    static unsigned crashes;
+    if (__atomic_fetch_add(&crashes, 1, __ATOMIC_RELAXED))
+        usleep(100000);
+    *(volatile char *)8 = 1;
+}
+"""
+
+
+def small() -> Stack:
     made = Stack("isolated_out")
     made.eth, made.ip, made.udp = ethernet_parser(), ipv4_parser(), udp_parser()
     made += (made.eth >> made.ip) + Pred(made.eth.header.type == 0x0800)
     made += (made.ip >> made.udp) + Pred(made.ip.header.protocol == UDP)
+    return made
+
+
+@cache
+def stack() -> CompiledStack:
+    made = small()
     fragile = read_c_function("fragile", "#include <signal.h>\n" + FRAGILE, "fragile.c")
     functions = (*find_functions(["flow_log"]).c, fragile)
     return compile_stack(made, tuple(replace(one, needs=one.needs | {"crash"}) for one in functions))
@@ -150,14 +169,39 @@ def test_a_crash_of_a_thread_ends_the_box_with_a_report(
     if not child:
         try:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            with WorkerBoxes(stack(), bounds, [], [{"out": str(tmp_path / "out")}, ""], workers=2) as box:
+            options = [{"out": str(tmp_path / "out")}, ""]
+            with WorkerBoxes(stack(), bounds, [], options, workers=2, groups=16) as box:
                 box.run(path)
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGSEGV
     (said,) = [line for line in capfd.readouterr().err.splitlines() if "crashed" in line]
-    assert said.startswith("sluice: error: worker ") and said.endswith("; the box ends")
+    assert re.match("sluice: error: worker [01] crashed: ", said) and said.endswith("; the box ends")
     assert "crashed: Segmentation fault in function fragile, at packet " in said and at in said
+
+
+def test_the_first_of_two_crashes_is_reported(tmp_path: Path) -> None:
+    """Another thread crashes before the line is written: standard error takes none, as its reader is slow."""
+    both = read_c_function("both", BOTH, "both.c")
+    made = compile_stack(small(), (replace(both, needs=both.needs | {"crash"}),))
+    path = capture(tmp_path / "in.pcap", {}, 200)
+    reader, writer = os.pipe()
+    full = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(writer, bytes(full))
+    child = os.fork()
+    if not child:
+        try:
+            os.dup2(writer, 2)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            with WorkerBoxes(made, Settings(memory=1 << 24, max_instances=1 << 12, seed=5), [], [""], workers=2) as box:
+                box.run(path)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    time.sleep(0.5)  # longer than between the two
+    with os.fdopen(reader, "rb") as said:
+        assert said.read().count(b" crashed: Segmentation fault in function both, at packet ") == 1
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGSEGV
 
 
 def test_it_crashes_again_and_again(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -97,6 +97,22 @@ def test_wherever_the_match_is_cut(mode: str, tmp_path: Path) -> None:
         middle.end()
 
 
+@pytest.mark.parametrize("mode", ["mask", "replace"])
+def test_bytes_that_were_edited_do_not_leave_after_their_acknowledgement(mode: str, tmp_path: Path) -> None:
+    """It is lost after the box, and the sender repeats them: the box acknowledges them in the receiver's place."""
+    middle = Middle(tmp_path, f"pattern=secret,mode={mode},with=public")
+    client, server = pair((b"my secret", b""), random.Random(1), (6, 6), [])
+    middle.connect(client, server)
+    (packet,) = middle.through([client.packet("A", 0, b"my secret")])
+    server.feed(packet)
+    assert bytes(server.got) == b"my " + edited(b"secret", mode).replace(b" knowledge", b"")
+    middle.through([server.packet("A", 0)])
+    for repeated in (b"my secret", b"my secret and more"):
+        left = middle.through([client.packet("A", 0, repeated)])
+        assert left and not any(b"secret" in packet or b"my" in packet for packet in left)
+    assert left[-1].endswith(b" and more") and middle.end()["not_mapped"] == 0
+
+
 def test_a_connection_is_reset_at_both_ends(tmp_path: Path) -> None:
     """No byte of the last segment of the pattern arrives; both resets have the number that their receiver expects."""
     middle = Middle(tmp_path, "pattern=secret,mode=close")

@@ -118,6 +118,58 @@ def firewall(folder: Path, rules: str) -> dict[str, str]:
     return {"table": str(folder / "table"), "out": str(folder / "rows")}
 
 
+CAPITALS = """
+#include "sluice.h"
+#include "edit.h"
+
+SLUICE_INLINE
+SLUICE_COUNTER(capitals_unable, "connections that another function edits")
+
+struct capitals { struct sl_edit_box box; };
+struct connection { struct sl_edits edits; };
+SLUICE_WORKER(struct capitals)
+SLUICE_STATE(struct connection)
+
+SLUICE_ON(tcp, packet) {
+    struct connection *of = SLUICE_STATE_OF(event);
+    struct capitals *own = SLUICE_WORKER_OF(event->box);
+    if (event->instance)
+        sl_edits_packet(event, &of->edits, &own->box);
+    SLUICE_COUNTER_OF(event->box, capitals_unable) = own->box.unable[SL_EDIT_OTHER];
+}
+
+SLUICE_ON(tcp, data) {
+    struct connection *of = SLUICE_STATE_OF(event);
+    if (!sl_edits_data(event, &of->edits, data->offset, data->bytes))
+        return;
+    for (uint32_t i = 0; i < data->bytes.captured; i++)
+        if (data->bytes.at[i] == 's')
+            sl_edits_replace(&of->edits, event->side & 1, data->offset + i, 1, "S", 1);
+    sl_edits_decide(&of->edits, event->side & 1, data->offset + data->bytes.captured);
+}
+
+SLUICE_DESTROY { sl_edits_close(box, &((struct connection *)state)->edits); }
+SLUICE_CLOSE { free(((struct capitals *)SLUICE_WORKER_OF(box))->box.bytes); }
+"""
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["edit first", "edit second"])
+def test_one_of_two_functions_edits_a_connection(
+    first: bool, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The first one. The other one counts the connection with the reason, and the places that it does not edit."""
+    capitals = tmp_path_factory.getbasetemp() / "capitals.c"
+    capitals.write_text(CAPITALS)
+    functions: dict[str, dict[str, str]] = {"edit": {"pattern": "secret", "mode": "remove"}, str(capitals): {}}
+    middle = Several(tmp_path, functions if first else dict(reversed(functions.items())))
+    text = b"a secret, and no secret"
+    ends = talk(middle, random.Random(1), (text, b"yes"), sizes=(4, 9), faults=0.05)
+    assert bytes(ends[1].got) == (edited(text, "remove") if first else text.replace(b"s", b"S"))
+    reports = middle.end()
+    assert (reports["unable_other"], reports["capitals_unable"]) == ((0, 1) if first else (1, 0))
+    assert (reports["found"], reports["not_edited"]) == (2, 0 if first else 2)
+
+
 ORDERS = [("nat", "edit"), ("edit", "nat")]
 
 

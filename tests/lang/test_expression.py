@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from sluice.ir.expression import calculate
 from sluice.lang import Bit, Connectionless, layout, one_of
-from sluice.lang.expression import BYTES, NUMBER, Binary, Expression, FieldValue, Invert, Number, Slice, children
+from sluice.lang.expression import BYTES, NUMBER, Binary, Expression, Invert, Number, Slice, children
+from sluice.lang.field_value import FieldValue
 
 MASK = (1 << 64) - 1
 

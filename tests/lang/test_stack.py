@@ -27,9 +27,11 @@ from sluice.lang import (
     one_of,
 )
 from sluice.lang.events import event_order
-from sluice.lang.expression import Contains, Expression, FieldValue, Property, Taken, children
+from sluice.lang.expression import Expression, Property, children
+from sluice.lang.field_value import Contains, FieldValue
 from sluice.lang.layer import of_layer
-from sluice.lang.parser import Parser
+from sluice.lang.owner import Owner
+from sluice.lang.psm import Taken
 from sluice.lower.build import build
 
 
@@ -206,7 +208,7 @@ def test_every_offer_asks_the_layer() -> None:
         assert lower not in owners(asked), name
 
 
-def owners(expression: Expression) -> list[Parser]:
+def owners(expression: Expression) -> list[Owner]:
     """Of whom an expression asks something."""
     found = [item for child in children(expression) for item in owners(child)]
     if isinstance(expression, (Contains, FieldValue, Property, Taken)):
@@ -307,7 +309,7 @@ def test_relations_are_refused_when_they_close_a_circle_and_else_obeyed(
         edges.add((first, second))
         if along:
             effects.setdefault(first, []).append(second)
-    standing, along_with = event_order(p, p.event_relation)
+    standing, along_with = event_order(p.event.defined, p.event_relation)
     order = [event.name for event in standing]
     caused = {name for names in effects.values() for name in names}
     assert sorted(order) == sorted(set(EVENTS) - caused)
@@ -324,4 +326,4 @@ def test_events_without_relations_keep_their_order(names: list[str]) -> None:
     assume(len(names) == len(set(names)))
     for name in names:
         setattr(p.event, name, Callback(memory))
-    assert [event.name for event in event_order(p, p.event_relation)[0]] == names
+    assert [event.name for event in event_order(p.event.defined, p.event_relation)[0]] == names

@@ -106,10 +106,10 @@ def test_hosts_talk_through_a_box(folder: Path, between: tuple[str, str]) -> Non
 def test_verdicts_and_an_interface_that_goes_away(folder: Path) -> None:
     """The page that contains the word does not arrive, the other one does. Then the run ends with a fault."""
     guard = ROOT / "examples" / "wire" / "guard.c"
-    between = device("b0"), device("b1")
+    between, end = (device("b0"), device("b1")), ("--on-removal", "end")
     with (
         Wire("livedpdk") as wire,
-        Inline(wire, folder, "run", str(folder / "stack.py"), "-f", str(guard), between=between) as box,
+        Inline(wire, folder, "run", str(folder / "stack.py"), "-f", str(guard), *end, between=between) as box,
     ):
         site = serve(wire, 8080)
         try:

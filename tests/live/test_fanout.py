@@ -7,6 +7,7 @@ import os
 import random
 import socket
 import struct
+import time
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
@@ -20,10 +21,11 @@ from sluice.engine.fanout import secret_of
 from sluice.engine.functions import find_functions
 from sluice.stacks.find import find_stack
 from tests.live.divided import rows, run_alone, send_by_turns, tunnelled
-from tests.live.veth import Veth, Watch, why_not
+from tests.live.veth import Veth, Watch, add_pair, ip, why_not
 from tests.support.packets import FRAGMENT, TCP, UDP, cuts, eth, fragment_header, ip4, ip6, tcp, udp
 
 WORKERS = 3
+FROM_TESTS = "ether src 02:00:00:00:00:02 or (vlan and ether src 02:00:00:00:00:02)"
 ROWS = "rows.jsonl"
 STACK = """
 from sluice.lang import Pred, Stack
@@ -173,8 +175,7 @@ def test_rows_and_totals_are_those_of_one_box(wire: Veth, path: Path, tmp_path: 
     """Also with a filter, which the kernel evaluates for each socket; a tag that it takes off is restored."""
     given = frames(150)
     one = run_alone(path, given, tmp_path / "alone")
-    only = ("--filter", "ether src 02:00:00:00:00:02 or (vlan and ether src 02:00:00:00:00:02)")
-    words = ("--stack", str(path), "--workers", str(WORKERS), "--dispatch", "kernel", *only)
+    words = ("--stack", str(path), "--workers", str(WORKERS), "--dispatch", "kernel", "--filter", FROM_TESTS)
     with live(wire, tmp_path, *words) as running:
         send(wire, given)
         summary = running.stop()
@@ -184,6 +185,29 @@ def test_rows_and_totals_are_those_of_one_box(wire: Veth, path: Path, tmp_path: 
     assert min(summary["packets_by_worker"]) > len(given) // 10
     assert sum(summary["packets_by_worker"]) == len(given) and summary["received"]["dropped_workers"] == 0
     assert summary["received"]["vlan_restored"] > 0
+
+
+def test_after_a_removal_each_worker_has_its_connections(wire: Veth, path: Path, tmp_path: Path) -> None:
+    """Each third of their packets comes by another group of sockets, in which each has the place that it had."""
+    given = frames(150)
+    third = len(given) // 3
+    one = run_alone(path, given, tmp_path / "alone")
+    words = ("--stack", str(path), "--workers", str(WORKERS), "--dispatch", "kernel", "--filter", FROM_TESTS)
+    with live(wire, tmp_path, *words) as running:
+        for at in range(3):
+            if at:
+                ip("-n", wire.server, "link", "del", "s0")
+                running.wait_for("was removed", times=at)
+                add_pair(wire.client, "c0", wire.server, "s0")
+                for space, device in ((wire.client, "c0"), (wire.server, "s0")):
+                    ip("-n", space, "link", "set", device, "up")
+                running.wait_for("was made again", times=at)
+                time.sleep(0.2)  # the others follow the first
+            send(wire, given[at * third :] if at == 2 else given[at * third : (at + 1) * third])
+        summary = running.stop()
+    assert rows(tmp_path / ROWS) == rows(tmp_path / "alone")
+    assert (summary["packets"], summary["layers"]) == (one["packets"], one["layers"])
+    assert summary["received"]["returns"] == 2 and summary["dispatch"]["handed_over"] < len(given) // 5
 
 
 TUNNELS = STACK + "s += (s.ipv4 >> s.ipv4) + Pred(s.ipv4.header.protocol == 4)\n"

@@ -25,14 +25,19 @@ def rights(process: int) -> list[tuple[str, str, str]]:
 
 
 NOBODY = ["--user", "nobody"]
+DIVIDED = ["--workers", "2", "--dispatch", "kernel"]
 
 
 @pytest.mark.parametrize(
-    "words, user",
-    [([], "0"), (NOBODY, "65534"), ([*NOBODY, "--workers", "2", "--dispatch", "kernel"], "65534")],
-    ids=["root", "another user", "workers that receive"],
+    "words, user, left",
+    [
+        pytest.param([], "0", "", id="root"),
+        pytest.param(NOBODY, "65534", "", id="another user"),
+        pytest.param([*NOBODY, *DIVIDED, "--on-removal", "end"], "65534", "", id="workers that receive"),
+        pytest.param([*NOBODY, *DIVIDED], "65534", "2", id="and wait for interfaces"),  # CAP_NET_RAW
+    ],
 )
-def test_nothing_is_left(words: list[str], user: str, tmp_path: Path) -> None:
+def test_nothing_else_is_left(words: list[str], user: str, left: str, tmp_path: Path) -> None:
     """In any thread; packets are still forwarded, and the run ends as usual."""
     (tmp_path / "stack.py").write_text(STACK)
     tmp_path.chmod(0o755)
@@ -41,7 +46,7 @@ def test_nothing_is_left(words: list[str], user: str, tmp_path: Path) -> None:
     with Wire("liverights") as wire, Inline(wire, tmp_path, "run", str(tmp_path / "stack.py"), *more) as running:
         assert ping(wire, 2) == 2
         found = rights(running.process.pid)
-        assert len(found) >= 2 and set(found) == {(user, "", "")}
+        assert len(found) >= 2 and set(found) == {(user, left, left)}
         assert running.stop()["received"]["forwarded"] >= 4
         assert "Exception" not in running.errors.read_text()
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import signal
+import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -43,10 +46,17 @@ def test_bytes_through_a_tap_device(tmp_path: Path) -> None:
 
 
 def test_a_device_that_is_removed_and_made_again(tmp_path: Path) -> None:
-    """By the host, which then uses it as before."""
+    """By the host, which then uses it as before. What the first one dropped is counted."""
     (tmp_path / "stack.py").write_text(STACK)
     words = ["run", str(tmp_path / "stack.py"), "-f", "none"]
     with Wire("livetap") as wire, Inline(wire, tmp_path, *words, between=("tap:t0", "b1")) as running:
+        running.process.send_signal(signal.SIGSTOP)
+        with wire.socket(wire.box, socket.AF_PACKET, socket.SOCK_RAW) as raw:
+            raw.bind(("t0", 0))
+            for _ in range(3000):  # more than its queue has room for
+                raw.send(bytes.fromhex("020000000002 020000000001 88b5") + bytes(60))
+        running.process.send_signal(signal.SIGCONT)
+        time.sleep(1)  # the box looks at the counters some times a second
         ip("-n", wire.box, "link", "del", "t0")
         running.wait_for("warning: t0 was removed")
         ip("netns", "exec", wire.box, "ip", "tuntap", "add", "t0", "mode", "tap")
@@ -58,6 +68,7 @@ def test_a_device_that_is_removed_and_made_again(tmp_path: Path) -> None:
         )
         received = running.stop()["received"]
     assert done.returncode == 0 and (received["removals"], received["returns"]) == (1, 1)
+    assert received["dropped_kernel"] > 1000
 
 
 def test_a_removed_device_in_whose_place_is_another_interface(tmp_path: Path) -> None:

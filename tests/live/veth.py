@@ -36,11 +36,15 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True, timeout=300)
 
 
-def add_pair(space: str, device: str, other_space: str, other: str, queues: int = 0) -> None:
-    """A veth pair between two namespaces. queues: of each device, for either direction; 0: as the kernel makes them."""
+def add_pair(space: str, device: str, other_space: str, other: str, queues: int = 0, index: int = 0) -> None:
+    """A veth pair between two namespaces. queues: of each device, for either direction; index: of the other one; 0: as
+    the kernel makes them.
+    """
     several = ["numrxqueues", str(queues), "numtxqueues", str(queues)] if queues else []
-    peer = ["peer", "name", other, *several, "netns", other_space]
-    ip("link", "add", device, *several, "netns", space, "type", "veth", *peer)
+    same = ["index", str(index)] if index else []
+    ours = ["index", str(1000 + index)] if index else []  # without one, the kernel does not heed the other's
+    peer = ["peer", "name", other, *several, *same, "netns", other_space]
+    ip("link", "add", device, *several, *ours, "netns", space, "type", "veth", *peer)
 
 
 @cache
@@ -150,10 +154,10 @@ class Watch:
             )  # fmt: skip
         self.wait_for("receiving from", 10 * PATIENCE)  # the first one compiles, which takes long on a busy machine
 
-    def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
-        """Until it has said so on standard error."""
+    def wait_for(self, text: str, seconds: float = PATIENCE, times: int = 1) -> None:
+        """Until it has said so on standard error, so many times."""
         end = time.monotonic() + seconds
-        while text not in self.errors.read_text():
+        while self.errors.read_text().count(text) < times:
             assert self.process.poll() is None and time.monotonic() < end, self.errors.read_text()
             time.sleep(0.05)
 

@@ -45,9 +45,9 @@ class Wire(Veth):
             self.close()
             raise
 
-    def join(self, space: str, device: str, other_space: str, other: str, queues: int = 0) -> None:
-        """Make a pair of devices, and set them up."""
-        add_pair(space, device, other_space, other, queues)
+    def join(self, space: str, device: str, other_space: str, other: str, queues: int = 0, index: int = 0) -> None:
+        """Make a pair of devices, and set them up. index: of the other one; 0: any."""
+        add_pair(space, device, other_space, other, queues, index)
         for where, each in ((space, device), (other_space, other)):
             ip("-n", where, "link", "set", each, "up")
             words = f"-K {each} tx off sg off tso off gso off gro off".split()

@@ -315,3 +315,32 @@ def test_bundled_messages_of_a_stream_are_bounded_on_average() -> None:
     assert [cause for *_, cause in lost[3:]] == ["malformed", "bundle"]
     assert counters["message"]["lost:bundle"] == 4
     assert counters["message"]["packets"] == 8192 + 4
+
+
+def test_the_search_for_a_message_is_bounded_with_bundled_messages() -> None:
+    """Eight bytes at which none begins count as half of one; beyond the bound the rest of a delivery is lost."""
+    s: Any = ConnectionOriented("stream")
+    s.header = stream_hdr
+    s.selector = [s.header.src], [s.header.dst]
+    s.seq = Sequence(meta=s.header.number, data=s.payload, zero_based=False)
+    s.event.asm = Assemble()
+    m: Any = Connectionless("message")
+    m.header = message_hdr
+    m.message = Length(m.header.length, bundled=True, resync=m.header.magic == 7)
+    stack = Stack("searched")
+    stack.stream, stack.message = s, m
+    stack += (stack.stream >> stack.message) + Pred(1)
+    made, one = compiled(stack), b"\7\2"
+    packets: list[Packet] = []
+    begin, garbage = 1, bytes(60_000)
+    for data in (garbage, garbage, garbage, one * 2):
+        packets.append(Packet(bytes([NEAR, FAR, DATA]) + begin.to_bytes(4, "big") + data, 0))
+        begin += len(data)
+    settings = dataclasses.replace(SETTINGS, bundle_mean=1)
+    assert_same(made, packets, settings)
+    events, counters = run_compiled(made, packets, settings)
+    lost = [(*event[-1][:2], LOSS_CAUSES[event[-1][2]]) for event in events if event[1] == "lost"]
+    credit = 2 * 8192  # halves; the first packet adds none, the others one for each 1,500 bytes, and one more
+    reached = 8 * (credit + 2 * 2 * (60_000 // 1500 + 1)) + 7  # the last byte of the first waits for the header's rest
+    assert lost[0][-1] == "malformed" and lost[1] == (reached, 180_000 - reached, "bundle")
+    assert counters["message"]["packets"] == 1 and counters["message"]["lost:bundle"] == 2

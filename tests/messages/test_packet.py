@@ -99,7 +99,7 @@ def describe(instances: bool = True, limit: int = 100) -> Stack:
     return s
 
 
-def cut_parser(name: str, length: int, **rules: bool) -> Any:
+def cut_parser(name: str, length: int, **rules: Any) -> Any:
     """Cuts a packet into messages of so many bytes, as the rules of Length have it."""
     p: Any = Connectionless(name)
     p.header = frame_hdr
@@ -389,6 +389,15 @@ def test_bundled_messages_are_bounded_on_average() -> None:
     assert counters["frame"]["packets"] == sum(cut)
     assert [event[-1][-2] for event in events if event[1] == "lost"] == [1, 4, 5, 1, 2]
     assert counters["frame"]["lost:bundle"] == 5
+
+
+def test_bundled_messages_of_which_two_cost_as_much_as_a_packet_count_half() -> None:
+    made = stacked(cut_parser("frame", 1, bundled=2))
+    settings = dataclasses.replace(SETTINGS, bundle=1 << 16, work=1 << 16, bundle_mean=1)
+    units = [packet(bytes(2 * BUNDLE_SAVED)), packet(b"\0\0"), packet(bytes(3))]
+    assert_same(made, units, settings)
+    of = run_compiled(made, units, settings)[1]["frame"]
+    assert of["packets"] == 2 * BUNDLE_SAVED + 2 + 2 and of["lost:bundle"] == 1
 
 
 def test_a_packet_earns_bundled_messages_whichever_layer_cuts_it_first() -> None:

@@ -160,7 +160,31 @@ LINKS = {
     "broadcom's tag in front": (282, bytes(4) + FRAME),
     "juniper: Ethernet": (178, JUNIPER + FRAME),
     "juniper: Ethernet, extension": (178, b"MGC\x81\0\x06\x01\x01\x02\x03\x02\x01" + FRAME),
-    "juniper: no Ethernet header": (178, b"MGC\x03" + INNER),
+    **{
+        f"juniper: no link header, {number}": (number, b"MGC\x03\x02\0\0\0" + INNER)
+        for number in (178, 179, 180, 181, 168, 137, 135, 130, 133, 183, 136)
+    },
+    "juniper: no link header, extension": (180, b"MGC\x83\0\x06\x01\x01\x02\x03\x02\x01\x06\0\0\0" + INNER6),
+    "juniper: PPPoE over ATM": (
+        168,
+        JUNIPER + b"\x88\x64\x11\0\0\x01" + struct.pack(">H", 2 + len(INNER)) + b"\0\x21" + INNER,
+    ),
+    "juniper: ATM 1, LLC": (137, JUNIPER + b"\0\0\0\x05" + LLC),
+    "juniper: ATM 1, IP": (137, JUNIPER + b"\0\0\0\x05" + INNER),
+    "juniper: ATM 2, LLC": (135, JUNIPER + bytes(8) + LLC),
+    "juniper: ATM 2, bridged": (135, JUNIPER + bytes(8) + BRIDGED + bytes(2) + FRAME),
+    "juniper: ATM 2, Ethernet": (135, b"MGC\0\0\0\0\x20\0\0\0\0" + FRAME),
+    "juniper: ATM 2, PPP": (135, JUNIPER + bytes(8) + b"\0\x21" + INNER),
+    "juniper: ATM 2, IP": (135, JUNIPER + bytes(8) + INNER6),
+    "juniper: multilink, IP": (130, b"MGC\0\x47\0\0\0\0\0\0\0" + INNER),
+    "juniper: multilink, IPv6": (130, JUNIPER + b"\x40\0\0\0\0\x10\0\0" + INNER6),
+    "juniper: multilink, cookie of 4 bytes": (130, JUNIPER + b"\x54\0\0\x01\0\x21" + INNER),
+    "juniper: multilink, link of a bundle": (130, JUNIPER + b"\xff\x03\0\x21" + INNER),
+    "juniper: multilink, bundle": (130, JUNIPER + b"\0\x07\0\x21" + INNER),
+    "juniper: GGSN": (133, JUNIPER + b"\x02\0\x05\0" + INNER),
+    "juniper: voice": (183, JUNIPER + bytes(18) + INNER),
+    "juniper: services, incoming": (136, JUNIPER + bytes(16) + INNER),
+    "juniper: services, outgoing": (136, b"MGC\0" + bytes(12) + INNER),
     "juniper: PPPoE": (
         167,
         JUNIPER + ADDRESSES + b"\x88\x64\x11\0\0\x01" + struct.pack(">H", 2 + len(INNER)) + b"\0\x21" + INNER,

@@ -46,9 +46,9 @@ static void initial(struct worker *worker, uint32_t version, const char *client[
     struct quic_keys keys[2];
     uint8_t id[8];
     key_hex(&text, id, sizeof id);
-    if (!quic_initial_keys(&worker->crypto, quic_version_of(version), id, sizeof id, keys))
-        failures++;
     for (unsigned side = 0; side < 2; side++) {
+        if (!quic_initial_keys(&worker->crypto, quic_version_of(version), id, sizeof id, side, &keys[side]))
+            failures++;
         const char **wanted = side ? server : client;
         expect("initial key", keys[side].key, wanted[0]);
         expect("initial iv", keys[side].iv, wanted[1]);

@@ -17,6 +17,7 @@ from sluice.report.rotation import Limits, Rotating
 from tests.report.rows import FUNCTIONS, example, numbered, schema
 
 LOGS = tuple(FUNCTIONS.values())
+MORE = Path(__file__).resolve().parents[2] / "examples" / "more_logs" / "expected.jsonl"
 NEEDS = {"parquet": "pyarrow", "arrow": "pyarrow", "duckdb": "duckdb"}
 KINDS = tuple(one.name for one in FORMATS)
 
@@ -236,6 +237,16 @@ def test_eve_has_suricatas_shape(tmp_path: Path) -> None:
     assert tls["tls"]["sni"] == "www.example" and tls["tls"]["version"] == "TLS 1.2"
     assert query["dns"]["type"] == "query" and answer["dns"]["grouped"] == {"A": ["192.0.2.80"]}
     assert flow["flow"]["pkts_toserver"] == 6 and flow["flow"]["state"] == "closed"
+
+
+def test_eve_names_what_carries_a_connection(tmp_path: Path) -> None:
+    file = next(line for line in MORE.read_bytes().splitlines() if json.loads(line)["log"] == "file")
+    carriers = {"eth/ipv4/tcp": "TCP", "eth/ipv4/udp/quic": "UDP", "eth/ipv4/sctp_packet/sctp": "SCTP"}
+    for layers, proto in carriers.items():
+        for function, line in (("httplog", example("httplog").splitlines()[0]), ("filelog", file)):
+            row = json.dumps(json.loads(line) | {"layers": layers}).encode() + b"\n"
+            write(tmp_path / "eve.json", function, row, "eve")
+            assert json.loads((tmp_path / "eve.json").read_text())["proto"] == proto
 
 
 # --- files that rotate ---

@@ -14,6 +14,8 @@ import pytest
 from sluice.engine.box import Settings
 from sluice.engine.compiler import INCLUDES
 from sluice.stacks.find import find_stack
+from tests.protocols import test_dns as dns
+from tests.protocols.test_sctp import data, handshake
 from tests.protocols.test_sctp_interleaved import BEGIN, PACKETS, idata, packet
 from tests.support.run import run, watch_all
 from tests.support.unoptimised import unoptimised
@@ -69,6 +71,34 @@ def test_key_logs_whose_client_randoms_begin_alike_cost_no_more(key_log: Path) -
     few, many = instructions(key_log, 1000, 1), instructions(key_log, 4000, 1)
     assert many < 5 * few
     assert many < 1.2 * instructions(key_log, 4000, 0)
+
+
+def test_a_sender_of_many_small_messages_loses_none_beside_an_attack() -> None:
+    """Twenty chunks of each packet are a message each; other packets have had what was saved."""
+    with unoptimised():
+        made = watch_all(find_stack("sctp"), ("sctp_message", "message"))
+    attack = [
+        packet(b"".join(data(1 + 140 * n + 2 * i, b"x") for i in range(70)), "10.9.9.1", "10.9.9.2").data
+        for n in range(2000)
+    ]
+    good = [packet(b"".join(data(20 * n + i, bytes(56)) for i in range(20))).data for n in range(60)]
+    mixed = [*(item.data for item in handshake()), *attack[:1900]]
+    for number, one in enumerate(good):
+        mixed += [one, attack[1900 + number]]
+    result = run(made, mixed, settings=Settings(seed=1))
+    assert result.count("sctp", "lost:bundle") > 100
+    assert len([event for event in result.named("message") if event.data == bytes(56)]) == 20 * len(good)
+
+
+def test_records_are_bounded_on_average() -> None:
+    """Names of many labels: beyond what is saved, each packet has some records, and good messages have all."""
+    long = b"\1a" * 127 + b"\0"
+    attack = dns.in_udp(dns.message([], [dns.record(long)] * 5))
+    good = dns.in_udp(dns.message([dns.question(dns.name("www.example.org"))], [dns.record(dns.pointer(12))] * 8), 53)
+    result = run(dns.stack(), [attack] * 2500 + [good, attack] * 10, settings=Settings(seed=1, bundle_mean=4))
+    assert result.count("box", "too many records") > 0
+    answered = [event for event in result.named("answered") if event.values["name"] == dns.pointer(12)]
+    assert len(answered) == 80
 
 
 def test_sctp_messages_that_never_end_beside_a_good_association() -> None:

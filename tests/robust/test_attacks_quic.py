@@ -65,7 +65,7 @@ def test_derivations_of_keys_are_bounded_on_average(tmp_path: Path) -> None:
     A connection that began before loses nothing.
     """
     good = make(*talk(1500))
-    frames, saved, rest = [bytes(packet) for packet in good.packets], 16384 // 64, 800
+    frames, saved, rest = [bytes(packet) for packet in good.packets], 32768 // 64, 800
     flood = [
         eth(ip4(udp(1 + number % 60000, 443, initial(number.to_bytes(8, "big"))), 17, number.to_bytes(4, "big")))
         for number in range(saved + rest)

@@ -51,6 +51,11 @@ class Writer:
         """An item of a list that has a name."""
         return f"{self.pick(*self.known('[integer]'))}[{self.pick('0', '1', self.leaf('integer'))}]"
 
+    def each(self, kind: str, body: str) -> str:
+        """A loop over a list of strings."""
+        name = f"x{self.number()}"
+        return f"({kind} {name} in {self.e('[string]', 1)}: {body.replace('NAME', name)})"
+
     def number(self) -> int:
         self.count += 1
         return self.count
@@ -75,6 +80,8 @@ class Writer:
                 return self.pick('""', '"a"', '"key"', '"12"')
             case "[integer]":
                 return self.pick("[1]", "[3, 1, 2]", "[0, -1, 5, 8]")
+            case "[string]":
+                return self.pick('["a"]', '["key", "", "12"]')
             case "v":
                 return self.pick("number(3)", 'name("n")')
             case _:
@@ -94,7 +101,8 @@ class Writer:
                 lambda: f"({self.e('integer', d)} {self.pick('+', '-', '*')} {self.e('integer', d)})",
                 lambda: f"({self.e('integer', d)} {self.pick('/', 'mod')} {self.pick('3', '-2', '(0 + n)')})",
                 lambda: f"hash({self.e(self.pick('integer', 'string'), d)})",
-                lambda: f"len({self.e(self.pick('string', '[integer]'), d)})",
+                lambda: f"len({self.e(self.pick('string', '[integer]', '[string]'), d)})",
+                lambda: f"(fold(size_of, {self.e('integer', d)}, {self.e('[string]', d)}))",
                 lambda: f"abs ({self.e('integer', d)})",
                 lambda: f"<{self.e('integer', d)}, {self.e('string', d)}>.1",
                 lambda: f"(fold(add, {self.e('integer', d)}, {self.e('[integer]', d)}))",
@@ -124,6 +132,7 @@ class Writer:
                 lambda: f"int_to_string({self.e('integer', d)})",
                 lambda: f"{self.e('t', 0)}.s",
                 lambda: "last",
+                lambda: f"head({self.e('[string]', d)})",
             ],
             "[integer]": [
                 lambda: f"({self.e('integer', d)} :: {self.e('[integer]', d)})",
@@ -133,6 +142,15 @@ class Writer:
                 lambda: f"filter(positive, {self.e('[integer]', d)})",
                 lambda: f"tail({self.e('[integer]', d)})",
                 lambda: f"(map x{self.number()} in ds: {self.e('integer', d)})",
+                lambda: self.pick("items", f"top({self.e('[integer]', d)})"),
+                lambda: self.each("map", "len(NAME)"),
+            ],
+            "[string]": [
+                lambda: f"({self.e('string', d)} :: {self.e('[string]', d)})",
+                lambda: f"({self.e('[string]', d)} @ {self.e('[string]', d)})",
+                lambda: f"tail({self.e('[string]', d)})",
+                lambda: self.each("filter", "NAME < " + self.leaf("string")),
+                lambda: "names",
             ],
             "v": [
                 lambda: "kept",
@@ -151,7 +169,7 @@ class Writer:
     def line(self, indent: str, depth: int) -> str:
         """A line, or a few, of a body."""
         kind = self.rng.randrange(7)
-        type = self.pick("integer", "boolean", "string", "[integer]", "t", "v")
+        type = self.pick("integer", "boolean", "string", "[integer]", "[string]", "t", "v")
         if kind <= 2:
             text = self.e(type, depth)
             name = self.fresh()
@@ -187,6 +205,8 @@ class Writer:
             f"n := {self.e('integer', depth)}\n",
             f"last := {self.e('string', depth)}\n",
             f"kept := {self.e('v', depth)}\n",
+            f"items := {self.e('[integer]', depth)}\n",
+            f"names := {self.e('[string]', depth)}\n",
             f"{name}[{key}] := {self.e('integer', depth)}\n",
             f"{name}[{key}] := None\n",
             f"pairs[<{self.e('integer', 0)}, {key}>] := {self.e('t', depth)}\n",
@@ -203,6 +223,7 @@ class Writer:
         """A process that receives a message in each step, or two."""
         out = UNIT + TYPES + "process P: (t/t c, [-/t] ds)\n  local n : integer := 3\n"
         out += '  global last : string := "first"\n  local kept : v := number(2)\n'
+        out += '  local items : [integer]{5} := [2]\n  global names : [string] := ["n"]\n'
         out += "  local d : dictionary [string] integer := []\n"
         out += "  global g : dictionary [string] integer := empty_dictionary\n"
         out += "  local pairs : dictionary [<integer * string>] t := empty_dictionary\n"
@@ -220,6 +241,8 @@ class Writer:
             out += f"  except broken_connection: ds[1] ! {self.e('t', 1)}\n"
         out += "\nfun add: (x: integer, y: integer) -> (integer): x + y * 3\n"
         out += "fun double: (x: integer) -> (integer)\n  let twice = x + x\n  twice\n"
+        out += "fun top: (l: [integer]{4}) -> ([integer]{6}): 9 :: l\n"
+        out += "fun size_of: (s: string, sum: integer) -> (integer): len(s) - sum\n"
         out += "fun positive: (x: integer) -> (boolean): x > 0\n"
         out += "fun safe: (x: integer, y: integer) -> (integer)\n  local sum : integer := x\n  sum := sum / y\n  sum\n"
         out += "  except failure: x - 1\n"

@@ -27,7 +27,7 @@ def test_random_programs(seed: int) -> None:
         given = {("c", 0): b"".join(message(rng) for _ in range(rng.randrange(8)))}
         wanted = interpreted(service, given, COUNTS)
         for budget in (1 << 20, rng.randint(1, 40)):
-            found = compiled.run(given, COUNTS, buffer_size=65536, budget=budget)
+            found = compiled.run(given, COUNTS, buffer_size=65536, budget=budget, piece=budget)
             assert found.fault == wanted.fault, source
             if wanted.fault:  # what was sent before a fault may be there or not
                 assert all(wanted.sent[place].startswith(data) for place, data in found.sent.items()), source

@@ -181,9 +181,11 @@ struct trial *trial_make(const uint32_t *counts, uint32_t buffer_size, unsigned 
     other.program = &service_program;
     service_core_channels(&other, counts);
     service_buffers_make(&trial->core.buffers, 2 * channels, buffer_size);
-    trial->instance = aligned_alloc(64, (service_instance_head(channels) + service_program.frame_size + 63) & ~(size_t)63);
+    service_frames_make(&trial->core.frames, 1, service_program.frame_size);
+    trial->instance = aligned_alloc(64, (service_instance_head(channels) + service_program.own_size + 63) & ~(size_t)63);
     service_instance_begin(trial->instance, &other);
     trial->instance->core = &trial->core;
+    trial->instance->home = (struct service_lane *)(void *)&trial->core;
     trial->ends = calloc(channels, sizeof *trial->ends);
     for (uint32_t i = 0; i < channels; i++) {
         trial->instance->channels[i].address = 0x7f000001;
@@ -237,6 +239,7 @@ void trial_free(struct trial *trial)
     for (uint32_t i = 0; i < trial->instance->channel_count; i++)
         service_io_close(&trial->instance->channels[i]);
     service_buffers_free(&trial->core.buffers);
+    service_frames_free(&trial->core.frames);
     free(trial->ends);
     free(trial->shared.state);
     free(trial->instance);

@@ -49,7 +49,17 @@ class Compiled:
         program.write_text(self.source)
         library = Path(self._folder.name, "trial.so")
         extra = shlex.split(os.environ.get("SLUICE_CFLAGS", ""))  # sanitizers, for instance
-        command = [*compiler(), "-std=gnu11", *flags, *extra, *WARNINGS, "-fPIC", "-shared", f"-I{RUNTIME}"]
+        command = [
+            *compiler(),
+            "-std=gnu11",
+            *flags,
+            *extra,
+            *WARNINGS,
+            "-DSERVICE_SPOIL_FRAMES",
+            "-fPIC",
+            "-shared",
+            f"-I{RUNTIME}",
+        ]
         files = [program, RUNTIME / "instance.c", HERE / "trial.c"]
         done = subprocess.run(
             [*command, *map(str, files), "-o", str(library)], capture_output=True, text=True, timeout=300
@@ -68,8 +78,11 @@ class Compiled:
         buffer_size: int = 4096,
         budget: int = 1 << 30,
         end: bool = True,
+        piece: int = 1 << 30,
     ) -> Outcome:
-        """Run an instance over an input; `budget` bytes are read and written at once."""
+        """Run an instance over an input; so many bytes are read and written at once (`budget`), and arrive
+        of each channel before the instance sleeps (`piece`).
+        """
         counts = counts or {}
         ports = self.process.channels
         numbers = [counts.get(each.name, 1) if each.kind == "array" else 1 for each in ports]
@@ -79,10 +92,15 @@ class Compiled:
             )
         )
         places = [(each.name, i) for each, count in zip(ports, numbers, strict=True) for i in range(count)]
-        for at, place in enumerate(places):
-            data = given.get(place, b"")
-            self._library.trial_give(trial, ctypes.c_uint32(at), data, ctypes.c_uint32(len(data)), ctypes.c_bool(end))
-        dead = self._library.trial_run(trial) == DEAD
+        dead = False
+        for start in range(0, max([1, *map(len, given.values())]), piece):
+            for at, place in enumerate(places):
+                data = given.get(place, b"")
+                part, over = data[start : start + piece], end and start + piece >= len(data)
+                self._library.trial_give(
+                    trial, ctypes.c_uint32(at), part, ctypes.c_uint32(len(part)), ctypes.c_bool(over)
+                )
+            dead = self._library.trial_run(trial) == DEAD
         fault = self._library.trial_fault(trial)
         sent: dict[tuple[str, int], bytes] = {}
         for at, place in enumerate(places):

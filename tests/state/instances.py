@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -73,7 +73,7 @@ class Trigger:
             while select.select([self.answers[0]], [], [], 0)[0]:  # to a process that was killed meanwhile
                 os.read(self.answers[0], 1)
             os.write(self.files_[1], bytes([burst]))
-            assert select.select([self.answers[0]], [], [], 60)[0], f"the action before burst {burst} is not done"
+            assert select.select([self.answers[0]], [], [], PATIENCE)[0], f"the action before burst {burst} is not done"
             os.read(self.answers[0], 1)
 
     def serve(self, controller: Controller) -> None:
@@ -202,6 +202,25 @@ def kill_root(controller: Controller) -> None:
 def process_of(controller: Controller, label: str) -> Process:
     """The process of an instance."""
     return next(one for one in controller.processes if one.part.label == label)
+
+
+def given_all(controller: Controller, process: Process) -> None:
+    """Wait until the process has handled what it was given."""
+    side, queue = controller.memory.functions[process.part.number], controller.memory.stack.queue[process.part.number]
+    end = time.monotonic() + PATIENCE
+    while side.done != queue.count and time.monotonic() < end:
+        time.sleep(0.005)
+
+
+def each(names: Iterable[str], act: Callable[[str], Action]) -> Action:
+    """The same action for each of some functions or instances."""
+    actions = [act(name) for name in names]
+
+    def done(controller: Controller) -> None:
+        for action in actions:
+            action(controller)
+
+    return done
 
 
 def kill(label: str) -> Action:

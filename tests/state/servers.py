@@ -13,6 +13,7 @@ from sluice.state.embedded import find_server
 from sluice.state.errors import StoreError
 from sluice.state.location import Location
 from sluice.state.peer import Peer
+from tests.support.bounded import PATIENCE
 
 
 class Server:
@@ -31,7 +32,7 @@ class Server:
         log = self._folder / "log"
         with log.open("ab") as out:
             self.process = subprocess.Popen([find_server(), *words, "--appendonly", "no"], stdout=out, stderr=out)
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             with contextlib.suppress(StoreError), self.peer() as peer:
                 if peer.call("PING") == b"PONG":
@@ -42,7 +43,7 @@ class Server:
     def kill(self) -> None:
         """SIGKILL."""
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(20)
+        self.process.wait(PATIENCE)
 
     def fail(self, empty: bool = False) -> None:
         """Kill it, and start it with what it had saved, or with nothing."""

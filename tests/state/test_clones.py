@@ -14,10 +14,19 @@ import pytest
 from sluice.chain.description import function
 from sluice.chain.processes.clone import clone
 from sluice.chain.processes.controller import Controller
-from sluice.chain.processes.process import Process
 from sluice.state.location import Location
 from tests.state.boxes import missing
-from tests.state.instances import Action, Ran, Trigger, compiled, plan_of, run_ideal, run_instances
+from tests.state.instances import (
+    Action,
+    Ran,
+    Trigger,
+    compiled,
+    given_all,
+    plan_of,
+    process_of,
+    run_ideal,
+    run_instances,
+)
 from tests.state.peers import Hole
 from tests.state.traffic import address, connection, mixed
 from tests.support.unoptimised import unoptimised
@@ -27,18 +36,6 @@ COUNTS = Path(__file__).with_name("counts.c")
 INSIDE, OUTSIDE = bytes([10, 1, 0, 0]), bytes([198, 51, 100, 0])
 STRAGGLER = "counts#1"
 REQUEST = 99
-
-
-def process_of(controller: Controller, label: str) -> Process:
-    return next(one for one in controller.processes if one.part.label == label)
-
-
-def given_all(controller: Controller, process: Process) -> None:
-    """Wait until the process has handled what it was given."""
-    side, queue = controller.memory.functions[process.part.number], controller.memory.stack.queue[process.part.number]
-    end = time.monotonic() + 20
-    while side.done != queue.count and time.monotonic() < end:
-        time.sleep(0.005)
 
 
 @pytest.fixture(scope="module")

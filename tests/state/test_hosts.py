@@ -27,7 +27,7 @@ from sluice.state.embedded import find_server
 from sluice.state.location import Location
 from tests.live.veth import CLIENT, ROOT, Veth, why_not
 from tests.state.boxes import missing
-from tests.state.instances import SETTINGS, Action, Ran, compiled, move, plan_of, run_ideal, run_instances
+from tests.state.instances import SETTINGS, Action, Ran, compiled, move, plan_of, process_of, run_ideal, run_instances
 from tests.state.traffic import mixed, write
 from tests.support.bounded import PATIENCE, killed_after
 from tests.support.unoptimised import unoptimised
@@ -65,7 +65,7 @@ def to_process(label: str, act: Callable[[list[int]], None]) -> Action:
     """An action on the processes of an instance that are on the other host: its agent, and its own."""
 
     def done(controller: Controller) -> None:
-        process = next(one for one in controller.processes if one.part.label == label)
+        process = process_of(controller, label)
         if process.pid:
             act(descendants(process.pid))
 
@@ -89,7 +89,7 @@ def test_processes_of_another_host_are_killed(
         return lambda found: os.kill(found[place], signal.SIGKILL)
 
     def kill_relay(controller: Controller) -> None:
-        process = next(one for one in controller.processes if one.part.label == "nat#1")
+        process = process_of(controller, "nat#1")
         os.kill(process.pid, signal.SIGKILL)
 
     actions = {2: to_process("nat", kill(-1)), 4: to_process("portscan#1", kill(0)), 6: kill_relay}

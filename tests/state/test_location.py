@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+
 import pytest
 
+from sluice.cli.common.errors import UsageError
+from sluice.cli.common.options import add_store, check_store
 from sluice.state.location import Location, LocationError, read_location
 
 
@@ -56,6 +60,19 @@ def test_stores(text: str, wanted: Location) -> None:
 def test_what_is_no_store(text: str, message: str) -> None:
     with pytest.raises(LocationError, match=message):
         read_location(text)
+
+
+def test_the_safety_may_be_an_option_of_its_own() -> None:
+    parser = argparse.ArgumentParser()
+    add_store(parser)
+    words = ["--store", "valkey://a,b?timeout=2500", "--store-safety", "disk"]
+    for given in (words, [*words[2:], *words[:2]]):
+        assert parser.parse_args(given).store == read_location("valkey://a,b?timeout=2500&safety=disk")
+    with pytest.raises(UsageError, match="give --store, too"):
+        check_store(parser.parse_args(["--store-safety", "memory"]))
+    for wrong, why in (("embedded", "no replicas"), ("valkey://a?safety=memory", "safety=memory")):
+        with pytest.raises(LocationError, match=why):
+            read_location(wrong, "replica")
 
 
 def test_the_name_has_no_password() -> None:

@@ -52,6 +52,25 @@ def test_a_silent_store_does_not_hold_the_controller(tmp_path: Path, store: Loca
     assert found.reports["nat#1.crashes"] == 1
 
 
+def test_an_instance_that_waits_for_the_store_does_not_hang(tmp_path: Path, store: Location) -> None:
+    """The store does not reply for longer than a function may need for an event: no process is killed for that."""
+    packets = mixed(3, 60)
+    with Hole(store.path) as hole:
+
+        def silent(controller: Controller) -> None:
+            controller.patience = 0.5
+            hole.swallow("requests")
+            threading.Timer(2.0, hole.swallow, ("",)).start()
+
+        with unoptimised():
+            ideal = run_ideal(plan_of(NAT), packets, tmp_path / "ideal")
+            chain = compiled(plan_of(NAT), {"nat": 2})
+        location = Location("server", path=hole.path, timeout=600)
+        found = run_instances(chain, packets, tmp_path, location, {3: silent})
+    assert (found.left, found.state, found.failure) == (ideal.left, ideal.state, None)
+    assert not [name for name in found.reports if name.endswith(".crashes")]
+
+
 def test_a_further_instance_that_does_not_open_is_ended(
     tmp_path: Path, store: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,20 @@ from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.scale import scale
 from sluice.state.location import Location
 from tests.state.boxes import missing
-from tests.state.instances import BURST, Action, Ran, compiled, kill, move, plan_of, run_ideal, run_instances, scope
+from tests.state.instances import (
+    BURST,
+    Action,
+    Ran,
+    compiled,
+    given_all,
+    kill,
+    move,
+    plan_of,
+    process_of,
+    run_ideal,
+    run_instances,
+    scope,
+)
 from tests.state.peers import Hole
 from tests.state.traffic import address, connection, mixed, trojan
 from tests.support.budget import thinned
@@ -96,8 +109,7 @@ def test_r2_without_marks(packets: list[bytes], ideal: Ran, tmp_path: Path, stor
 
 def paused(label: str, number: signal.Signals) -> Action:
     def act(controller: Controller) -> None:
-        process = next(one for one in controller.processes if one.part.label == label)
-        os.kill(process.pid, number)
+        os.kill(process_of(controller, label).pid, number)
 
     return act
 
@@ -187,14 +199,8 @@ def hole(store: Location) -> Iterator[Hole]:
 
 def _settled(controller: Controller) -> None:
     """Wait until the instances have handled what they were given."""
-    end = time.monotonic() + 20
     for process in controller.processes:
-        side, queue = (
-            controller.memory.functions[process.part.number],
-            controller.memory.stack.queue[process.part.number],
-        )
-        while side.done != queue.count and time.monotonic() < end:
-            time.sleep(0.01)
+        given_all(controller, process)
 
 
 def _begins(controller: Controller, hole: Hole, what: str) -> None:

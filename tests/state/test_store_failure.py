@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,20 @@ from sluice.chain.description import function
 from sluice.chain.processes.controller import Controller
 from sluice.state.chain_store import ChainStore
 from tests.state.boxes import missing
-from tests.state.instances import Action, Ran, compiled, kill, kill_root, move, plan_of, run_ideal, run_instances
+from tests.state.instances import (
+    Action,
+    NotYetError,
+    Ran,
+    compiled,
+    kill,
+    kill_root,
+    move,
+    plan_of,
+    run_ideal,
+    run_instances,
+)
 from tests.state.servers import Server
 from tests.state.traffic import mixed
-from tests.support.bounded import PATIENCE
 from tests.support.unoptimised import unoptimised
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -53,10 +62,8 @@ def recovered(count: int, act: Action) -> Action:
     def done(controller: Controller) -> None:
         store = controller.stores
         assert isinstance(store, ChainStore)
-        end = time.monotonic() + PATIENCE
-        while store.recovery.count < count or store.busy():
-            assert time.monotonic() < end, "the store is not recovered"
-            store.watch()
+        if store.recovery.count < count or store.busy():
+            raise NotYetError
         act(controller)
 
     return done

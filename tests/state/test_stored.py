@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from sluice.chain.description import Arrangement, function
-from sluice.chain.processes.controller import Controller
 from sluice.engine.functions import FunctionError, find_functions
 from sluice.lang import Pred, Stack
 from sluice.protocols.ethernet import ethernet_parser
@@ -28,7 +27,7 @@ from sluice.state.location import Location
 from tests.functions.boxes.test_synflood import acknowledgement, flags, number
 from tests.functions.security import icmp4, wrong_checksums
 from tests.state.boxes import missing
-from tests.state.instances import BURST, Action, Ran, compiled, kill, move, plan_of, run_ideal, run_instances
+from tests.state.instances import BURST, Action, Ran, compiled, each, kill, move, plan_of, run_ideal, run_instances
 from tests.state.traffic import address
 from tests.support.connection import Host, goodbye, handshake
 from tests.support.packets import A4, B4, eth, ip4, udp
@@ -36,6 +35,7 @@ from tests.support.unoptimised import unoptimised
 
 INSIDE, OUTSIDE = bytes([10, 1, 0, 0]), bytes([198, 51, 100, 0])
 LOGS = ("abacus", "fakereset", "icmplog", "dnslog", "gtplog", "sctplog", "smtplog", "sshlog")
+FILLER = eth(ip4(udp(1, 2, b"x"), 17, A4, A4))
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
@@ -216,19 +216,11 @@ def ran(packets: list[bytes], folder: Path, store: Location, actions: dict[int, 
 
 
 def move_all(to: int) -> Action:
-    def act(controller: Controller) -> None:
-        for name in LOGS:
-            move(name, to)(controller)
-
-    return act
+    return each(LOGS, lambda name: move(name, to))
 
 
-def kill_all(instance: str) -> Action:
-    def act(controller: Controller) -> None:
-        for name in LOGS:
-            kill(name + instance)(controller)
-
-    return act
+def kill_all(*instances: str) -> Action:
+    return each([name + instance for instance in instances for name in LOGS], kill)
 
 
 def test_state_moves_with_connections(
@@ -256,17 +248,12 @@ def test_a_long_field_of_a_mail_outlives_its_process(tmp_path: Path, store: Loca
     before = [*MAIL[:9], (True, b"Subject: "), *(8 * [(True, b"x" * 1200)]), (True, b"\r\n")]
     frames = dialogue(*ends, *before, *MAIL[9:])
     begun = 3 + len(dialogue(*ends, *before)) - len(dialogue(*ends))
-    filler = [eth(ip4(udp(1, 2, b"x"), 17, A4, A4))] * (-begun % BURST)
-    packets = [*frames[:begun], *filler, *frames[begun:]]
-
-    def kill_both(controller: Controller) -> None:
-        kill_all("")(controller)
-        kill_all("#1")(controller)
+    packets = [*frames[:begun], *[FILLER] * (-begun % BURST), *frames[begun:]]
 
     with unoptimised():
         run_ideal(plan_of(logs(tmp_path / "ideal"), stack()), packets, tmp_path / "one")
     (tmp_path / "found").mkdir()
-    found = ran(packets, tmp_path / "found", store, {-(-begun // BURST): kill_both})
+    found = ran(packets, tmp_path / "found", store, {-(-begun // BURST): kill_all("", "#1")})
     assert found.failure is None and found.reports["smtplog.crashes"] and not found.reports.get("state_refused")
     assert rows(tmp_path / "found" / "rows") == rows(tmp_path / "ideal")
 
@@ -296,17 +283,16 @@ def test_spliced_connections_outlive_their_process(tmp_path: Path, store: Locati
     server = Host(bytes([10, 9, 0, 1]), 80, 700_000, checksums=True, peer=client)
     service = client.peer = Host(bytes([192, 0, 2, 10]), 80, 0, peer=client)
     plan = plan_of(function("splice", servers="10.9.0.1"), stack())
-    filler = eth(ip4(udp(1, 2, b"x"), 17, A4, A4))
     frames: list[bytes] = []
 
     def left(frame: bytes) -> Ran:
         """What leaves for a further packet, and for those before; each is the first of a burst."""
-        frames.extend([frame, *[filler] * (BURST - 1)])
+        frames.extend([frame, *[FILLER] * (BURST - 1)])
         with unoptimised():
             return run_ideal(plan, frames, tmp_path / "ideal")
 
     def last(ran: Ran) -> bytes:
-        return [frame for frame in ran.left if frame != filler][-1]
+        return [frame for frame in ran.left if frame != FILLER][-1]
 
     service.next = number(last(left(client.send("S")))) + 1
     syn = last(left(client.send("A", b"GET /a HTTP/1.1\r\nHost: b\r\n\r\n")))

@@ -6,25 +6,28 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable
+import ssl
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from sluice.chain.description import Arrangement, function
-from sluice.chain.processes.controller import Controller
 from sluice.functions.detect.rules import Reader
 from sluice.functions.detect.table import table
 from sluice.state.location import Location
 from tests.functions.detect.boxes import needs_ids
 from tests.functions.logs.hellos import client_hello, extension, message, record, server_hello, vector
+from tests.functions.logs.test_filelog_tls import GREETING, MAIL
+from tests.functions.logs.test_http_tls import needs_libcrypto, needs_openssl, secured_talk
 from tests.state.boxes import missing
 from tests.state.instances import (
     BURST,
     Action,
     Ran,
     compiled,
+    each,
     kill,
     kill_running,
     move,
@@ -32,16 +35,14 @@ from tests.state.instances import (
     run_ideal,
     run_instances,
 )
-from tests.state.test_stored import INSIDE, OUTSIDE, dialogue, reordered, stack
+from tests.state.test_stored import FILLER, INSIDE, OUTSIDE, dialogue, reordered, stack
 from tests.state.traffic import address
 from tests.support.connection import Host, goodbye, handshake
-from tests.support.packets import A4, eth, ip4, udp
 from tests.support.unoptimised import unoptimised
 
 LOGS = {"account": {"partial": True}}
 """Functions with parameters."""
 TOGETHER = (("tlslog", "httplog", "flowlog", "account"), ("filelog",))
-FILLER = eth(ip4(udp(1, 2, b"x"), 17, A4, A4))
 SETTLED = [FILLER] * 140
 """Each with a burst: more than the packet log has, so that the store has what came before."""
 
@@ -141,14 +142,6 @@ def ran(packets: list[bytes], names: Iterable[str], folder: Path, store: Locatio
     return run_instances(chain, packets, folder, store, actions)
 
 
-def each(names: Iterable[str], act: Callable[[str], Action]) -> Action:
-    def done(controller: Controller) -> None:
-        for name in names:
-            act(name)(controller)
-
-    return done
-
-
 def test_streams_move_with_connections(
     packets: list[bytes], ideal: dict[str, list[str]], tmp_path: Path, store: Location
 ) -> None:
@@ -190,8 +183,8 @@ def both(
     chain = compiled(plan_of(logs(folder / "rows", [name], **parameters), stack()), {name: 1})
     found = run_instances(chain, packets, folder, store, dict.fromkeys(killed, kill(name)))
     assert found.failure is None and found.reports[f"{name}.crashes"] >= 1
-    for each in ("rows", "ideal"):  # what is recognised is not inspected further by another process
-        path = folder / each / name
+    for kind in ("rows", "ideal"):  # what is recognised is not inspected further by another process
+        path = folder / kind / name
         path.write_text(re.sub(r',"inspected":[0-9]+', "", path.read_text()))
     assert rows(folder / "rows") == rows(folder / "ideal")
     return found
@@ -308,6 +301,23 @@ def test_http_2_is_not_read_further_and_counted(tmp_path: Path, store: Location)
     found = run_instances(chain, packets, tmp_path, store, {begun: kill("httplog")})
     assert found.failure is None
     assert found.reports["httplog.http_not_continued"] == 1, {name: n for name, n in found.reports.items() if n}
+
+
+@needs_libcrypto
+@needs_openssl
+def test_tls_of_smtp_is_not_read_further_and_counted(tmp_path: Path, store: Location) -> None:
+    """From the beginning of its connection, on port 465: at its move there is no session yet."""
+    talk, keys = secured_talk(tmp_path, ssl.TLSVersion.TLSv1_3, [*GREETING, *MAIL])
+    whole = dialogue(address(INSIDE, 1), 7000, 465, *((who == ">", said) for who, said in talk))
+    begun = 3 + 3 + 2  # the handshake of TCP, the ClientHello, and a part of the answer
+    frames = [*whole[:begun], *SETTLED, *whole[begun:]]
+    with unoptimised():
+        chain = compiled(plan_of(logs(tmp_path / "rows", ["smtplog"], keylog=str(keys)), stack()), {"smtplog": 1})
+    killed = {begun + len(SETTLED): kill("smtplog"), begun + len(SETTLED) + 4: kill("smtplog")}
+    found = run_instances(chain, apart(frames), tmp_path, store, killed)
+    assert found.failure is None and found.reports["smtplog.crashes"] >= 1
+    assert found.reports["smtplog.smtp_tls_moved"] == 1, {name: n for name, n in found.reports.items() if n}
+    assert rows(tmp_path / "rows") == {"smtplog": []}
 
 
 # --- large states ---

@@ -33,7 +33,7 @@ OTHERWISE = {
             *("gre: Aruba, tunnel 0", "capwap: 802.11", "capwap: 802.11 without T"),
             *("frame relay with direction", "cisco hdlc with direction"),
             *("dsa with an EtherType", "broadcom's tag", "broadcom's tag in front"),
-            *("gue", "gue: extension", "gue: IP at once", "slip", "dsa", "juniper: no Ethernet header"),
+            *("gue", "gue: extension", "gue: IP at once", "slip", "dsa"),
             *("snap: bridged Ethernet", "classical IP over ATM"),
         ),
         "tshark has to be told, or has no such dissector",
@@ -43,8 +43,7 @@ OTHERWISE = {
     ),
     **dict.fromkeys(("ppp: Cisco HDLC", "ppp: Cisco HDLC, multicast"), "tshark shows no PPP there"),
     **dict.fromkeys(
-        (f"juniper: {what}" for what in ("Ethernet", "Ethernet, extension", "PPP", "frame relay", "Cisco HDLC")),
-        "tshark gives no raw values of this header",
+        (name for name in FORMS if name.startswith("juniper")), "tshark gives no raw values of this header"
     ),
     "ayiya": "tshark goes by the ports of a conversation that it saw before",
     "mpls: pseudo-wire with control word": "tshark tells a control word by the addresses after it, which are made up",

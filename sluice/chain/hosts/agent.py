@@ -172,9 +172,8 @@ class Agent:
             if not data or self._result_bytes > RESULT_MOST:
                 os.close(self._result)
                 self._result = -1
-            if self._result_bytes > RESULT_MOST and self._pid:
-                os.kill(self._pid, signal.SIGKILL)
-            if self._result < 0:
+                if data and self._pid:  # it writes without end
+                    os.kill(self._pid, signal.SIGKILL)
                 break
             self.tunnel.send(RESULT + data)
             found = True

@@ -127,7 +127,7 @@ class ControlSocket:
         process = _named(controller, request["name"])
         if process.part.instance is not None:
             raise RequestError(
-                f"'{process.part.name}' has instances, or state in a store: scale it, move its traffic, or start anew"
+                f"'{process.part.name}' has instances, or stored state: scale it, move its traffic, restart the chain"
             )
         if does == "remove":
             plan, gone = controller.chain.plan, process.part.members
@@ -159,7 +159,7 @@ class ControlSocket:
         taken = {process.part.number for process in running}
         free = [number for number in range(controller.memory.count) if number not in taken]
         if not free:
-            raise RequestError("there is no place for a further function; remove one, or start the chain anew")
+            raise RequestError("there is no place for a further function; remove one, or restart the chain")
         members = (*plan.members, _member(name, request))
         earlier = plan.earlier | {(one.name, name) for one in plan.members}
         controller.add(self._part(controller, replace(plan, members=members, earlier=earlier), name, free[0]))
@@ -170,9 +170,9 @@ class ControlSocket:
         self.check(plan)
         part = added(controller.chain, plan, name, number)
         if replaced is not None and part.functions.c and (what := _differs(replaced, part)) is not None:
-            raise RequestError(f"'{name}' {what}, and functions after it rely on that; start the chain anew")
+            raise RequestError(f"'{name}' {what}, and functions after it rely on that; restart the chain")
         if replaced is not None and lacks(controller.chain, controller.memory.control, part):
-            raise RequestError(f"'{name}' reads fields or keys of instances, and no function did; start the chain anew")
+            raise RequestError(f"'{name}' reads fields or keys of instances, and no function did; restart the chain")
         controller.chain.compile_part(part)
         controller.chain.plan = plan
         return part
@@ -269,7 +269,7 @@ def _member(name: str, request: dict[str, Any]) -> Member:
     where = Where("chainctl", 1)
     parameters = {str(key): str(value) for key, value in request.get("parameters", {}).items()}
     if not request["source"].endswith(".c"):  # a file in Python would be executed here, without limits
-        raise RequestError(f"{request['source']}: give a function in C, FILE.c; start the chain anew for another one")
+        raise RequestError(f"{request['source']}: give a function in C, FILE.c; restart the chain for another one")
     item = Function(os.path.abspath(request["source"]), name, dict(parameters), where)
     return Member(item, loaded_function(item, again=True))
 

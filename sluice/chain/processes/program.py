@@ -226,9 +226,9 @@ def added(chain: IsolatedChain, plan: Plan, name: str, number: int) -> Part:
     assert chain.stack is not None and chain.events is not None
     part = next((part for part in isolate(plan, stores=True).parts if name in part.members and not part.python), None)
     if part is None:
-        raise _refused(plan, name, "is in Python", "start the chain anew: functions in Python share a process")
+        raise _refused(plan, name, "is in Python", "restart the chain: functions in Python share a process")
     if any(function.shared for function in part.functions.c):
-        raise _refused(plan, name, "declares shared objects (SLUICE_SHARED)", "start the chain anew with it")
+        raise _refused(plan, name, "declares shared objects (SLUICE_SHARED)", "restart the chain with it")
     part.functions = replace(part.functions, c=tuple(_stored(function, False) for function in part.functions.c))
     part.number, part.before, part.drops, part.leader, part.instance = number, 0, 0, number, None
     _set_order(plan, part, [*(other for other in chain.parts if other.number != number), part])
@@ -254,7 +254,7 @@ def added(chain: IsolatedChain, plan: Plan, name: str, number: int) -> Part:
 
 def _not_there(plan: Plan, name: str, what: str) -> DescriptionError:
     return DescriptionError(
-        f"'{name}' {what}: the running stack was not compiled for that", "start the chain anew.", plan.chain.where
+        f"'{name}' {what}: the running stack was not compiled for that", "restart the chain.", plan.chain.where
     )
 
 

@@ -12,10 +12,13 @@ from sluice.lang import expression as lang
 from sluice.lang.action import Assemble, Assign, Block, Callback, SwapSides
 from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Choice
+from sluice.lang.events import EventValue
 from sluice.lang.expression import Expression, Invert
+from sluice.lang.field_value import Contains, FieldValue
 from sluice.lang.layout import AnyUntil, BytesField, Field, HeaderFormat, LayoutType, VarintField
 from sluice.lang.native import NativeCall
-from sluice.lang.parser import Parser
+from sluice.lang.owner import Owner
+from sluice.lang.psm import StateNumber, Taken
 from sluice.lang.where import Where
 
 # Python's precedences. An operand with a lower precedence than its operator gets parentheses.
@@ -26,16 +29,16 @@ _PRECEDENCE = {
 _ATOM = 20
 
 
-def words(expression: Expression, own: Parser | None = None) -> str:
+def words(expression: Expression, own: Owner | None = None) -> str:
     """The text of an expression. Names of the parser `own` are not qualified."""
     return _words(expression, own)[0]
 
 
-def _words(expression: Expression, own: Parser | None) -> tuple[str, int]:
+def _words(expression: Expression, own: Owner | None) -> tuple[str, int]:
     match expression:
         case lang.Number():
             return _number(expression), _ATOM
-        case lang.StateNumber():
+        case StateNumber():
             return expression.state.name, _ATOM
         case lang.Binary():
             level = _PRECEDENCE[expression.operator]
@@ -60,10 +63,10 @@ def _words(expression: Expression, own: Parser | None) -> tuple[str, int]:
         case lang.Crc():
             inside = words(expression.data, own)
             return f"crc32c({inside}, blank=({expression.low}, {expression.high}))", _ATOM
-        case lang.FieldValue():
+        case FieldValue():
             group = {"v": "v.header"}.get(expression.group, expression.group)
             return f"{_whose(expression.owner, own)}{group}.{expression.field.name}", _ATOM
-        case lang.Contains():
+        case Contains():
             return f"{_whose(expression.owner, own)}header_contain({expression.part.__name__})", _ATOM
         case lang.Property():
             return f"{_whose(expression.owner, own)}{expression.name}", _ATOM
@@ -71,9 +74,9 @@ def _words(expression: Expression, own: Parser | None) -> tuple[str, int]:
             return f"{_whose(expression.owner, own)}below.{expression.name}", _ATOM
         case lang.Gathered():
             return f"every {expression.name} below", _ATOM
-        case lang.Taken():
+        case Taken():
             return f"{_whose(expression.owner, own)}psm.{expression.transition.name}", _ATOM
-        case lang.EventValue():
+        case EventValue():
             return f"event.{expression.event.name}.{expression.name}", _ATOM
         case Field():
             return expression.name, _ATOM
@@ -81,12 +84,12 @@ def _words(expression: Expression, own: Parser | None) -> tuple[str, int]:
             return type(expression).__name__, _ATOM
 
 
-def _inside(expression: Expression, own: Parser | None, least: int) -> str:
+def _inside(expression: Expression, own: Owner | None, least: int) -> str:
     text, level = _words(expression, own)
     return text if level >= least else f"({text})"
 
 
-def _whose(owner: Parser, own: Parser | None) -> str:
+def _whose(owner: Owner, own: Owner | None) -> str:
     if own is not None and (owner is own or owner.prototype is own.prototype):
         return ""
     return f"{getattr(owner, 'name', '') or owner.prototype.name}."
@@ -113,7 +116,7 @@ def _spellings(where: Where) -> tuple[tuple[int, str], ...]:
     return tuple(found)
 
 
-def action_words(action: Any, own: Parser | None = None) -> str:
+def action_words(action: Any, own: Owner | None = None) -> str:
     """The text of an action: Assign, Assemble, Callback, or one of them inside If."""
     match action:
         case Block():
@@ -155,13 +158,13 @@ def action_words(action: Any, own: Parser | None = None) -> str:
             return str(action)
 
 
-def _body(action: Any, own: Parser | None) -> str:
+def _body(action: Any, own: Owner | None) -> str:
     text = action_words(action, own)
     several = isinstance(action, Choice) or (isinstance(action, Block) and len(action.actions) > 1)
     return f"({text})" if several else text
 
 
-def header_words(part: Any, own: Parser | None = None) -> list[str]:
+def header_words(part: Any, own: Owner | None = None) -> list[str]:
     """The parts of a header, one line each."""
     match part:
         case HeaderFormat():
@@ -171,6 +174,7 @@ def header_words(part: Any, own: Parser | None = None) -> list[str]:
         case AnyUntil():
             end = f", up to {words(part.end, own)}" if part.end is not None else ""
             count = f", {words(part.count, own)} at most" if part.count is not None else ""
+            count += f", {part.limit} at most, counted" if part.limit is not None else ""
             out = [f"any of the following while {words(part.condition, own)}{count}{end}"]
             return out + [f"  {line}" for item in part.alternatives for line in header_words(item, own)]
         case Choice():
@@ -182,7 +186,7 @@ def header_words(part: Any, own: Parser | None = None) -> list[str]:
             return [str(part)]
 
 
-def field_words(field: Field, own: Parser | None = None) -> str:
+def field_words(field: Field, own: Owner | None = None) -> str:
     """A field as text: its name, bits and properties."""
     size = str(field.bits) if isinstance(field.bits, int) else f"({words(field.bits, own)})"
     kinds: dict[type[Field], str] = {VarintField: "varint", BytesField: "bytes"}

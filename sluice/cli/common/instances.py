@@ -22,7 +22,7 @@ from sluice.chain.processes.sample import sample
 from sluice.chain.processes.snapshot import contents
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.files import write_text
-from sluice.cli.common.options import add_store
+from sluice.cli.common.options import add_store, check_store
 from sluice.engine.box import Outcome, Settings
 from sluice.engine.inputs import Inputs
 from sluice.state.chain_store import ChainStore, chain_store, hash_seed
@@ -108,7 +108,8 @@ def _scopes(text: str) -> dict[str, str]:
 
 
 def check_instances(options: argparse.Namespace) -> None:
-    """Raises UsageError for options that need --isolate."""
+    """Raises UsageError for options that need --isolate, and for those that need a store."""
+    check_store(options)
     for name, given in (
         ("--instances", options.instances),
         ("--partition", options.partition),

@@ -20,7 +20,11 @@ class Links:
 
     def __init__(self, box: Box, inputs: Inputs) -> None:
         self._box = box
-        self._names = {number: uri.partition(":")[2] for number, uri in enumerate(inputs.uris) if is_interface(uri)}
+        self._names = {
+            number: uri.partition(":")[2].partition(",")[0]
+            for number, uri in enumerate(inputs.uris)
+            if is_interface(uri)
+        }
         self._counted = {number: dict.fromkeys(_CHANGES, 0) for number in self._names}
 
     def look(self) -> None:

@@ -12,7 +12,7 @@ from sluice.engine.options import BUNDLE, BUNDLE_MEAN, DEPTH_LEAST, DERIVATIONS,
 from sluice.engine.workers import WORKERS_MOST
 from sluice.ir.graph import LAYERS_MOST
 from sluice.passes.pipeline import UnknownPassError, select
-from sluice.state.location import FORMS, Location, LocationError, read_location
+from sluice.state.location import FORMS, SAFETY, Location, LocationError, read_location
 
 
 def add_command(
@@ -188,8 +188,9 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         type=_messages,
         default=BUNDLE_MEAN,
         metavar="N",
-        help="the same for a packet on average; packets with fewer save for others, what 8,192 have. One that begins "
-        f"an instance counts nine times, one that has to wait for others three times (default {BUNDLE_MEAN})",
+        help="the same for a packet on average, where chunks of SCTP count half; packets with fewer save for others, "
+        "what 8,192 have. One that begins an instance counts for eight more, one that has to wait for others for "
+        f"three and a half more. Four records of a message count as one (default {BUNDLE_MEAN})",
     )
     parser.add_argument(
         "--derivations",
@@ -208,21 +209,42 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_store(parser: argparse.ArgumentParser, *names: str) -> None:
-    """The store of shared objects: the option --store, or an argument of that name."""
+    """The store of shared objects: the options --store and --store-safety, or an argument of that name."""
     parser.add_argument(
         *(names or ("--store",)),
-        type=_store,
+        action=_Store,
         default=Location("local"),
         metavar="STORE",
         help=f"where functions store what they declare as shared: {FORMS} (default local)",
     )
+    if not names:
+        parser.add_argument(
+            "--store-safety",
+            action=_Store,
+            choices=SAFETY,
+            help="where an update must be before it counts as stored (default replica in a cluster, else memory)",
+        )
 
 
-def _store(text: str) -> Location:
-    try:
-        return read_location(text)
-    except LocationError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+class _Store(argparse.Action):
+    """Either of the options makes `store` of both, in whichever order they are."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        given: dict[str, str] = {**getattr(namespace, "store_given", {}), self.dest: values}
+        namespace.store_given = given
+        try:
+            if "store" in given:
+                namespace.store = read_location(given["store"], given.get("store_safety", ""))
+        except LocationError as error:
+            raise argparse.ArgumentError(self, str(error)) from error
+
+
+def check_store(options: argparse.Namespace) -> None:
+    """Raises UsageError for --store-safety without a store."""
+    if options.store.kind == "local" and "store_safety" in getattr(options, "store_given", {}):
+        raise UsageError("--store-safety: is of a store outside the box; give --store, too")
 
 
 def add_workers(parser: argparse.ArgumentParser, isolates: bool = True) -> None:

@@ -23,10 +23,14 @@ _XDP_NEEDS = (
     "CAP_IPC_LOCK",
 )
 """To detach the XDP program from the interface at the end, and its files out of bpffs, and to open an interface that
-was made again, with locked memory. AF_PACKET needs nothing after it was opened.
+was made again, with locked memory. AF_PACKET needs nothing after it was opened by one socket.
 """
 _DPDK_NEEDS = ("CAP_NET_ADMIN",)
 """To let an interface leave the promiscuous mode at the end."""
+_REOPEN_NEEDS = ("CAP_NET_RAW",)
+"""To receive, by another socket, from an interface that was made again: virtual devices of DPDK, and workers among
+whose sockets its packets are divided.
+"""
 
 
 def add_privileges(parser: argparse.ArgumentParser) -> None:
@@ -124,8 +128,11 @@ def _user(name: str) -> pwd.struct_passwd:
         raise CommandError(f"--user {name}: there is no such user") from None
 
 
-def give_up_privileges(options: argparse.Namespace, inputs: Inputs) -> None:
-    """Drop unneeded privileges, once the inputs are open. Threads that started before are not affected."""
+def give_up_privileges(options: argparse.Namespace, inputs: Inputs, divided: bool = False) -> None:
+    """Drop unneeded privileges, once the inputs are open. Threads that started before are not affected.
+
+    divided: the kernel divides packets of interfaces among several sockets.
+    """
     if not inputs.live:
         return
     keep = set(options.capabilities)
@@ -133,6 +140,8 @@ def give_up_privileges(options: argparse.Namespace, inputs: Inputs) -> None:
         keep |= set(_XDP_NEEDS)
     if any(uri.startswith(DPDK) for uri in inputs.uris):
         keep |= set(_DPDK_NEEDS)
+    if inputs.awaits_removed and (divided or any(uri.startswith(DPDK) and "iface=" in uri for uri in inputs.uris)):
+        keep |= set(_REOPEN_NEEDS)
 
     def become() -> None:
         _become(_user(options.user))

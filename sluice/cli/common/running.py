@@ -18,7 +18,7 @@ from sluice.cli.common.privileges import give_up_privileges
 from sluice.cli.common.progress import busy, progress_line
 from sluice.cli.common.streams import reader_is_gone
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
-from sluice.engine.fanout import division
+from sluice.engine.fanout import WorkerSources, division
 from sluice.engine.functions import Wanted
 from sluice.engine.inputs import Inputs, Rotation, is_interface
 from sluice.engine.workers import WorkerBoxes, refusal
@@ -184,7 +184,7 @@ def run_file(
 
         def ready() -> None:
             if observed is not None:
-                give_up_privileges(observed, inputs)
+                give_up_privileges(observed, inputs, divided=isinstance(opened.source, WorkerSources))
             begin()
             if observer is not None:
                 observer.begin()  # threads, which have the rights that are left

@@ -34,21 +34,26 @@ from sluice.passes.analysis.header_size import begins_at, knows_bytes
 def process(names: StackNames) -> list[str]:
     """The function that processes a burst of packets, and the functions that it calls."""
     header = names.program.prefetch
+    # how a packet is translated when it arrives depends on what functions did with those before it
+    most = "1" if names.functions.arriving else "SL_GROUP"
     return [
         *arrive(names),
+        *_translate(names),
         *_packet(names),
         *_series(names),
         "",
         f"void {names.prefix}_process(struct sl_box *base, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)",
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
+        *(["    frames = sl_arrival_begin(base, frames, count);"] if names.functions.arriving else []),
         *(["    sl_output_begin(base, frames, verdicts);"] if names.functions.inline else []),
         *_if_lookahead(names, f"    sl_lookahead_burst(&base->lookahead, frames, count, {header});"),
         *_timers_begin(names),
-        "    for (size_t first = 0; first < count; first += SL_GROUP) {",
-        "        size_t group = sl_min(SL_GROUP, count - first);",
+        f"    for (size_t first = 0; first < count; first += {most}) {{",
+        f"        size_t group = sl_min({most}, count - first);",
         "        const struct sl_frame *frame = &frames[first];",
         "        uint64_t bytes = 0;",
+        *(["        translate_arriving(box, first);"] if names.functions.arriving else []),
         *_if_lookahead(
             names, f"        sl_lookahead_group(&base->lookahead, frame, group, count - first - group, {header});"
         ),
@@ -71,6 +76,36 @@ def process(names: StackNames) -> list[str]:
         "    }",
         *flush_shared(names.functions),
         *_verdicts(names),
+        "}",
+    ]
+
+
+def _translate(names: StackNames) -> list[str]:
+    """The function that lets functions translate an arriving packet, each once. Packets of one may be those that another
+    one translates: their order does not matter.
+    """
+    arriving = names.functions.arriving
+    if not arriving:
+        return []
+    steps: list[str] = []
+    for number, name in arriving:
+        bit = f"UINT64_C({1 << number})"
+        steps.append(f"if (sl_arrival_asks(&box->base, {bit}) && {name}_arrival(&box->base))")
+        steps.append(f"    sl_arrival_take(&box->base, i, {bit});")
+    if len(arriving) > 1:
+        begin, end = (
+            ["uint64_t before;", "do {", "    before = box->base.arrival->by;"],
+            "} while (box->base.arrival->by != before);",
+        )
+        steps = [*begin, *("    " + line for line in steps), end]
+    return [
+        "",
+        "/* Functions translate packet `i` of a burst when it arrives. */",
+        "static inline void translate_arriving(struct sl_stack_box *box, size_t i)",
+        "{",
+        "    if (!sl_arrival_packet(&box->base, i))",
+        "        return;",
+        *("    " + line for line in steps),
         "}",
     ]
 
@@ -221,7 +256,7 @@ def _packet(names: StackNames) -> list[str]:
         *(["    if (observed)", "        box->base.frame = frame;"] if observes else []),
         *(["    box->base.output.dropped = false;"] if drops(names) else []),
         "    box->base.scratch.used = 0;",
-        *(["    box->base.work = 0;"] if any(layer.of_packets for layer in layers) else []),
+        *(["    box->base.work = 0;"] if any(_counts_work(layer) for layer in layers) else []),
         *(["    box->base.bundled = 0;"] if any(layer.in_bundle() for layer in layers) else []),
         "    box->base.lookahead.packet = (uint32_t)i;",
         "    box->slots = &box->waiting[i].slots;",
@@ -231,9 +266,15 @@ def _packet(names: StackNames) -> list[str]:
         "static inline void end_packet(SL_UNUSED struct sl_stack_box *box, SL_UNUSED const struct sl_frame *frame)",
         "{",
         *(["    sl_batch_flush(&box->base.batch);"] if flushes else []),
+        *(["    sl_arrival_sent(&box->base, frame);"] if names.functions.arriving else []),
         *(["    sl_output_packet(&box->base, frame);"] if names.functions.inline else []),
         "}",
     ]
+
+
+def _counts_work(layer: LayerProgram) -> bool:
+    """Whether a layer's messages or records are counted by packet."""
+    return layer.of_packets or layer.in_bundle(of_stream=True) or layer.record
 
 
 def _prefetch_later(names: StackNames) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from sluice.hooks.c_words import C_WORDS
 from sluice.hooks.c_words import c_string as c_string  # what is written in C is imported from here
@@ -12,6 +13,7 @@ from sluice.ir.graph import INSTANCE_NUMBER, INSTANCE_PLACE
 _OURS = frozenset("box inst unit direct key hash flip instance layer event stream".split())
 
 
+@cache
 def identifier(name: str) -> str:
     """A C identifier for a name of any characters."""
     word = re.sub(r"\W+", "_", name).strip("_")
@@ -20,6 +22,7 @@ def identifier(name: str) -> str:
     return word
 
 
+@cache
 def _joined(name: str) -> str:
     """A C identifier for a name of several parts. Parts have single underscores of their own, so two stand between them:
     the value `length` of event `gap` and a register called `gap_length` are two variables.
@@ -29,9 +32,14 @@ def _joined(name: str) -> str:
 
 def variable(register: Reg) -> str:
     """The C variable of a register that belongs to the current packet."""
-    space, _, rest = register.name.partition(".")
+    return _variable(register.name)
+
+
+@cache
+def _variable(name: str) -> str:
+    space, _, rest = name.partition(".")
     word = _joined(rest) if space == "local" else identifier(f"{space}_{_joined(rest)}")
-    return word + "_" if word in C_WORDS | _OURS and register.name != "local.unit" else word
+    return word + "_" if (word in C_WORDS or word in _OURS) and name != "local.unit" else word
 
 
 def member(register: Reg) -> str:

@@ -28,7 +28,7 @@ from sluice.codegen.isolated.events import END, IsolatedEvents, ReceivedFunction
 from sluice.codegen.layer.on_demand import watch
 from sluice.codegen.stack import Generated, instances, stack_names
 from sluice.codegen.stack_names import StackNames
-from sluice.hooks.function import CFunction, Functions
+from sluice.hooks.function import BOX, CFunction, Functions
 from sluice.hooks.keep import NAME as KEEPER
 from sluice.hooks.published import CHAIN
 from sluice.hooks.subscription import handler, means
@@ -363,6 +363,7 @@ def _program(names: StackNames, events: IsolatedEvents) -> list[str]:
         "static const struct sl_iso_program program = {",
         "    .event = call_event, .published = call_published, .mirrors = mirrors_of,",
         f"    .fire = {'fire_box_timers' if functions.timers else 'NULL'},",
+        f"    .box_timers = {'true' if any(timer.layer == BOX for timer in functions.timers) else 'false'},",
         f"    .keep = {'keep_event' if _keeper(names) else 'NULL'},",
         *_stored_members(functions),
         f"    .withheld = withheld, .ends = ends, .types = {len(events.stack)}, .timers = {len(functions.timers)},",

@@ -75,8 +75,19 @@ def dropped(w: LayerWriter, i: ir.Dropped) -> list[str]:
 @writes(ir.TooDeep)
 def too_deep(w: LayerWriter, i: ir.TooDeep) -> list[str]:
     record = w.names.program.layers[i.layer].record
-    deep = "box->base.depth >= box->base.deepest" if record else "!nests(box)"
-    return [f"{variable(i.target)} = {deep};"]
+    deep = "!adds_record(box)" if record else "!nests(box)"
+    return [*_earn(w, i.layer), f"{variable(i.target)} = {deep};"]
+
+
+def _earn(w: LayerWriter, layer: str) -> list[str]:
+    """The statement before a first record: its packet earns."""
+    first = w.names.program.layers[layer].record and not w.layer.record
+    return ["sl_earn_packet(&box->base);"] if first else []
+
+
+@writes(ir.SpendRecord)
+def spend_record(_: LayerWriter, i: ir.SpendRecord) -> list[str]:
+    return [f"sl_spend_record(&box->base, {emit(i.parts)});"]
 
 
 @writes(ir.NextLayer)
@@ -123,8 +134,8 @@ def unless_deep(w: LayerWriter, layer: str, on: list[str], otherwise: list[str])
     # tested even if the layers form no loop, as instances that end during processing nest further
     nested = f"if (SL_LIKELY({'may_add_record' if w.names.program.layers[layer].record else 'may_nest'}(box)))"
     if len(on) == 1 and not otherwise:
-        return [nested, "    " + on[0]]
-    out = [f"{nested} {{", *("    " + line for line in on), "}"]
+        return [*_earn(w, layer), nested, "    " + on[0]]
+    out = [*_earn(w, layer), f"{nested} {{", *("    " + line for line in on), "}"]
     if otherwise:
         out[-1:] = ["} else {", *("    " + line for line in otherwise), "}"]
     return out

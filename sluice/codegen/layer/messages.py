@@ -27,7 +27,7 @@ def _of_packets(w: LayerWriter) -> list[str]:
     if any(layer.in_bundle() for layer in w.names.program.layers.values()):
         earned = [
             "    if (!box->base.work)   /* a packet earns for all of its messages, and for those of later ones */",
-            f"        {_earned('1')}",
+            "        sl_earn(&box->base, 1);",
         ]
     return [
         "",
@@ -62,12 +62,6 @@ def _of_packets(w: LayerWriter) -> list[str]:
     ]
 
 
-def _earned(packets: str) -> str:
-    """The statement that lets so many packets earn bundled messages, for themselves and for later ones."""
-    credit, mean = "box->base.bundle_credit", "box->base.bundle_mean"
-    return f"{credit} = sl_min({credit} + {mean} * ({packets}), SL_BUNDLE_SAVED * {mean});"
-
-
 def _delivered(w: LayerWriter, of_stream: bool = False) -> list[str]:
     """Statements that deliver a message.
 
@@ -82,9 +76,9 @@ def _delivered(w: LayerWriter, of_stream: bool = False) -> list[str]:
     if w.layer.bundled:
         held = f"box->counters[{w.names.counters.index(w.layer.name, HELD)}]" if HELD in w.layer.outcomes() else "0"
         before += f", held = {held}"
-        spent = f"1 + {spent} + SL_BUNDLE_HOLDS * ({held} - held)"
+        spent = f"{'1' if w.layer.half else 'SL_BUNDLE_HALVES'} + {spent} + SL_BUNDLE_HOLDS * ({held} - held)"
     else:
-        spent += " + (box->base.work % SL_BUNDLE_CHEAP == 0)"
+        spent += " + SL_BUNDLE_HALVES * (box->base.work % SL_BUNDLE_CHEAP == 0)"
     begun = "box->base.bundled += (uint32_t)sl_min(SL_BUNDLE_MORE * begun, box->base.bundle_most / 2);"
     return [
         f"const uint64_t {before};",
@@ -103,12 +97,25 @@ def _of_streams(w: LayerWriter) -> list[str]:
     delivered = _delivered(w, of_stream=True)
     earned: list[str] = []
     skipped: list[str] = []
+    search = ["rest = sl_bytes_slice(rest, 1, UINT64_MAX);"]
     if w.layer.in_bundle(of_stream=True):
         # only the bound on average: a packet that fills a hole may deliver what many others have brought
         earned = [
-            f"    {_earned('!box->base.work + sdu.captured / SL_BUNDLE_BYTES')}",
+            "    sl_earn_packet(&box->base);",
+            "    sl_earn(&box->base, sdu.captured / SL_BUNDLE_BYTES);",
             "    uint64_t skipped = 0;   /* bytes of messages beyond the bound */",
         ]
+        if w.layer.resyncs:
+            earned.append("    uint32_t searched = 0;   /* bytes at which no message begins */")
+            search = [
+                "if (SL_UNLIKELY(!box->base.bundle_credit)) {",
+                "    skipped += rest.captured;",
+                "    rest = (sl_bytes){0};",
+                "} else {",
+                "    rest = sl_bytes_slice(rest, 1, UINT64_MAX);",
+                "    box->base.bundle_credit -= ++searched % SL_BUNDLE_SEARCHED == 0;",
+                "}",
+            ]
         skipped = [
             "if (SL_UNLIKELY(skipped)) {",
             f"    lost_{word}(box, (sl_bytes){{0}}, stream, messages->seen - rest.captured - skipped, skipped, SL_LOSS_BUNDLE);",
@@ -156,9 +163,9 @@ def _of_streams(w: LayerWriter) -> list[str]:
         "        if (want == SL_MESSAGE_INCOMPLETE)",
         "            break;",
         "        if (want >= SL_MESSAGE_TOO_LONG) {",
-        "            if (messages->state == SL_MESSAGES_SEARCHING)",
-        "                rest = sl_bytes_slice(rest, 1, UINT64_MAX);",
-        "            else {",
+        "            if (messages->state == SL_MESSAGES_SEARCHING) {",
+        *("                " + line for line in search),
+        "            } else {",
         "                messages->begin = messages->seen - rest.captured;",
         f"                {lose}want == SL_MESSAGE_TOO_LONG ? SL_LOSS_LIMIT : SL_LOSS_MALFORMED);",
         "            }",

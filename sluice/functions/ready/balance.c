@@ -1,9 +1,11 @@
 /* Layer 4 load balancing: connections of TCP and UDP to a virtual IPv4 address go to the server with the fewest
  * connections. The destination address is rewritten, ports and link addresses are not.
  *
- * Packets of servers that answer are rewritten to have the virtual address as their source. In a capture taken at
- * the clients, answers have that address already: they leave with the server's, so that both directions of the
- * output are as the servers saw them.
+ * Packets of servers that answer are rewritten to have the virtual address as their source: when they arrive, before the stack
+ * reads them, so that the stack has one connection with the virtual address, and all functions of the box see that in both
+ * directions. In a process of its own, as in an isolated chain, the function gets them from a stack that has read them with
+ * the server's, and rewrites them there. In a capture taken at the clients, answers have the virtual address already: they
+ * leave with the server's, so that both directions of the output are as the servers saw them.
  *
  * Health is what connections show: after `failures` attempts in a row that a server resets or does not answer, it gets no new
  * connections for `down` seconds. Where all servers are down, all are tried. */
@@ -32,6 +34,9 @@ struct balance_server { uint64_t address, until; };
 /* The last SYN/ACK on the wire to a client's end: the server, and the time in milliseconds. */
 struct balance_answer { uint64_t address; int64_t time; };
 
+/* Of a client's end and a port of the service: the servers of its connections, 0: it has none. */
+struct balance_called { uint64_t tcp, udp; };
+
 SLUICE_SHARED(active, map, all, read_write, recover, "connections of each server, by its address")
 SLUICE_SHARED(bytes, counter, dst, write_mostly, zero, "bytes of IP packets of each server")
 SLUICE_SHARED(server, struct balance_server, flow, read_mostly, recover, "the server of a connection")
@@ -39,6 +44,8 @@ SLUICE_SHARED(server, struct balance_server, flow, read_mostly, recover, "the se
 SLUICE_SHARED(failures, map, all, read_write, zero, "attempts without success since the last one that had it, by server")
 SLUICE_SHARED(down, map, all, read_mostly, zero, "until when a server is down, in milliseconds, by its address")
 SLUICE_SHARED(answered, struct balance_answer, src+sport+dport, read_write, zero, "which server answered an attempt on the wire, by the client's end and the service's port")
+
+SLUICE_SHARED(called, struct balance_called, dst, read_mostly, zero, "the servers of a client's end, by address, port and the service's port, for answers when they arrive")
 
 enum { BALANCE_SERVERS = 1024, BALANCE_ATTEMPTS = 64 };
 enum balance_role { BALANCE_OTHER, BALANCE_CLIENT, BALANCE_ANSWER };
@@ -52,7 +59,10 @@ struct balance_flow {
 };
 SLUICE_STATE(struct balance_flow)
 
-struct balance { uint32_t address, count, server[BALANCE_SERVERS]; };
+struct balance {
+    uint32_t address, count, server[BALANCE_SERVERS];
+    uint32_t sorted[BALANCE_SERVERS];   /* the servers, as numbers */
+};
 SLUICE_WORKER(struct balance)
 
 static bool balance_is_server(const struct balance *balance, uint32_t address) {
@@ -60,6 +70,69 @@ static bool balance_is_server(const struct balance *balance, uint32_t address) {
         if (balance->server[i] == address)
             return true;
     return false;
+}
+
+static int balance_compare(const void *one, const void *other) {
+    const uint32_t *a = one, *b = other;
+    return *a < *b ? -1 : *a > *b;
+}
+
+/* The servers of a client's end. */
+static struct sl_object *balance_called_at(struct sl_box *box, uint32_t client, uint16_t port, uint16_t service) {
+    return SLUICE_SHARED_AT(box, called, (uint64_t)client << 32 | (uint64_t)port << 16 | service);
+}
+
+/* Notes the server of a connection, for its answers when they arrive; 0: it has none any more. */
+static void balance_note_called(const struct sl_event *event, uint64_t server, bool tcp) {
+    struct sl_object *object = sl_translates(event->box) ? balance_called_at(event->box, ip4_address(event, 0), ip4_port(event, 0),
+                                                                            ip4_port(event, 1)) : NULL;
+    struct balance_called *called = sl_object_bytes_of(object);
+    if (!called)
+        return;
+    *(tcp ? &called->tcp : &called->udp) = server;
+    if (called->tcp || called->udp)
+        sl_shared_put(object);
+    else
+        sl_shared_drop(object);
+}
+
+/* The server of a connection of a client's end to a port of the service; 0: it has none. */
+static uint64_t balance_server_of(struct sl_box *box, uint32_t client, uint16_t port, uint16_t service, bool tcp) {
+    struct sl_object *object = balance_called_at(box, client, port, service);
+    const struct balance_called *called = sl_shared_struct(object);
+    const uint64_t server = !called ? 0 : tcp ? called->tcp : called->udp;
+    if (called && !called->tcp && !called->udp)
+        sl_shared_forget(object);
+    return server;
+}
+
+#include "balance_icmp.h"
+
+/* An answer of a server, when it arrives: it gets the virtual address. */
+SLUICE_ARRIVAL {
+    const struct balance *balance = SLUICE_WORKER_OF(box);
+    const struct sl_frame *frame = sl_box_frame(box);
+    struct sl_ip_place ip;
+    bool found = false;
+    const uint32_t at = frame ? sl_frame_ip(frame, &found) : 0;
+    if (!found || frame->captured < at + 20 || frame->at[at] >> 4 != 4)
+        return false;
+    const uint8_t *source = frame->at + at + 12;
+    const uint32_t from = (uint32_t)sl_load_be32(source);
+    const bool error = source[-3] == 1;   /* the protocol; any router may send one */
+    if ((!error && !bsearch(&from, balance->sorted, balance->count, sizeof from, balance_compare)) || !sl_ip_read(frame, at, &ip) ||
+        !ip.first || !ip.last || ip.payload + 4 > frame->captured)
+        return false;
+    const uint8_t *unit = frame->at + ip.payload;
+    if (error)
+        return balance_error_arrives(box, source, (sl_bytes){unit, frame->captured - ip.payload, frame->captured - ip.payload});
+    if ((ip.protocol != 6 && ip.protocol != 17) ||
+        from != balance_server_of(box, (uint32_t)sl_load_be32(source + 4), (uint16_t)sl_load_be16(unit + 2),
+                                  (uint16_t)sl_load_be16(unit), ip.protocol == 6))
+        return false;
+    uint8_t address[4];
+    sl_store_be32(address, balance->address);
+    return SLUICE_REWRITE(box, source, address, 4);
 }
 
 static int64_t balance_now(const struct sl_box *box) { return (int64_t)(sl_now(box) / 1000000); }
@@ -246,7 +319,7 @@ SLUICE_TIMER(tcp, attempt) {
     balance_settle(event->box, flow, attempt, balance_was_answered(event, attempt, began));
 }
 
-static void balance_packet(const struct sl_event *event, uint64_t until) {
+static void balance_packet(const struct sl_event *event, uint64_t until, bool tcp) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (flow && !flow->known)   /* another instance had it before */
         balance_begin(event, true);
@@ -261,20 +334,26 @@ static void balance_packet(const struct sl_event *event, uint64_t until) {
             balance_rewrite(event, true, balance->address);
         return;
     }
-    if (!flow->asked)
+    const bool asked = flow->asked;
+    if (!asked && sl_is_dropped(event->box))
+        return;   /* another function does not let the connection begin */
+    if (!asked)
         balance_choose(event, flow, until);
     flow->asked = true;
     const struct balance_server *server = sl_shared_struct(flow->server);
+    if (!asked && server && server->address)
+        balance_note_called(event, server->address, tcp);
     if (!server || !server->address) {
         SLUICE_DROP(event->box);
         return;
     }
     if (source)   /* the total length is ten bytes before it */
         sl_shared_add(flow->bytes, (int64_t)sl_load_be16(source - 10), NULL);
-    balance_rewrite(event, event->side == 1, (uint32_t)server->address);
+    if (!sl_arrived(event->box))
+        balance_rewrite(event, event->side == 1, (uint32_t)server->address);
 }
 
-static void balance_end(const struct sl_event *event, uint64_t reason) {
+static void balance_end(const struct sl_event *event, uint64_t reason, bool tcp) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (flow && !flow->known && reason != SL_END_EOF) {
         balance_begin(event, true);
@@ -284,8 +363,10 @@ static void balance_end(const struct sl_event *event, uint64_t reason) {
     if (!flow || !flow->server || reason == SL_END_EOF)
         return;   /* at the end of input connections go on elsewhere: their state remains */
     const struct balance_server *server = sl_shared_struct(flow->server);
-    if (server && server->address)
+    if (server && server->address) {
+        balance_note_called(event, 0, tcp);
         sl_shared_map_add(SLUICE_SHARED_ALL(event->box, active), (int64_t)server->address, -1, NULL);
+    }
     sl_shared_drop(flow->server);
     flow->server = NULL;
 }
@@ -298,21 +379,21 @@ SLUICE_ON(tcp, packet) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     bool asked = flow && flow->asked;
     uint64_t now = sl_packet_time(event), wait = (uint64_t)(SLUICE_PARAMETER_OF(event->box, wait) * 1e9);
-    balance_packet(event, now + wait);
+    balance_packet(event, now + wait, true);
     const struct balance_server *attempt = asked ? NULL : balance_attempt(flow);
     if (attempt && SLUICE_PARAMETER_OF(event->box, failures))
         SLUICE_ARM(event, tcp, attempt, attempt->until > now ? attempt->until - now : 1);
     balance_health(event);
 }
 SLUICE_ON(tcp, end) {
-    balance_end(event, data->reason);
+    balance_end(event, data->reason, true);
     if (event->instance && data->reason != SL_END_EOF && SLUICE_STATE_OF(event)->role == BALANCE_ANSWER && SLUICE_PARAMETER_OF(event->box, failures))
         sl_shared_drop(SLUICE_SHARED_OF(event, answered));
 }
 /* A server may send unsolicited datagrams: its answers are those from the service's port. */
 SLUICE_ON(udp, created) { balance_begin(event, SLUICE_PARAMETER_OF(event->box, port) != 0); }
-SLUICE_ON(udp, packet) { balance_packet(event, 0); }
-SLUICE_ON(udp, end) { balance_end(event, data->reason); }
+SLUICE_ON(udp, packet) { balance_packet(event, 0, false); }
+SLUICE_ON(udp, end) { balance_end(event, data->reason, false); }
 
 /* Reads the servers, and makes them known to the store. */
 static bool balance_servers(struct sl_box *box, struct balance *balance, const char *text) {
@@ -335,8 +416,11 @@ static bool balance_servers(struct sl_box *box, struct balance *balance, const c
 SLUICE_OPEN {
     struct balance *balance = SLUICE_WORKER_OF(box);
     if (ip4_read(SLUICE_PARAMETER_OF(box, address), &balance->address, NULL) &&
-        balance_servers(box, balance, SLUICE_PARAMETER_OF(box, servers)))
+        balance_servers(box, balance, SLUICE_PARAMETER_OF(box, servers))) {
+        memcpy(balance->sorted, balance->server, sizeof balance->sorted);
+        qsort(balance->sorted, balance->count, sizeof *balance->sorted, balance_compare);
         return 0;
+    }
     fprintf(stderr, "balance: address and servers are IPv4 addresses, as in address=192.0.2.10,servers=10.0.0.1+10.0.0.2\n");
     return -1;
 }

@@ -14,17 +14,25 @@ enum {
     DTLS_FIRST_TYPE = 20, DTLS_LAST_TYPE = 63,   /* first bytes of DTLS, where other protocols share the ports (RFC 9443, 3) */
     DTLS_WITH_CID = 25, DTLS_UNIFIED = 32,       /* encrypted records: RFC 9146, 4; RFC 9147, 4 (and above) */
     DTLS_NUMBERS = 64,                           /* messages of a handshake, which has fewer than 20 */
-    DTLS_OPEN = 8,                               /* maximum number of incomplete messages */
+    DTLS_OPEN = 8,                               /* maximum number of incomplete messages, */
+    DTLS_PIECES = 256,                           /* and of the pieces of one: more than the longest has datagrams */
     DTLS_RANDOM = 2,                             /* where the random value of a hello is */
 };
 
-/* An incomplete message. */
+/* Contiguous bytes of a message. */
+struct dtls_piece {
+    struct dtls_piece *next;
+    uint32_t offset;
+    struct log_held bytes;
+};
+
+/* An incomplete message. It takes the room of the bytes that were received, whatever length a sender claims. */
 struct dtls_message {
     struct dtls_message *next;
-    uint32_t length, received;
+    struct dtls_piece *first; /* in order; there are missing bytes between any two */
+    uint32_t pieces, length;
     uint16_t number;
     uint8_t type;
-    uint8_t data[];           /* the body, and a bit for each of its bytes that was received */
 };
 
 struct dtls_side {
@@ -34,7 +42,29 @@ struct dtls_side {
     bool secured;             /* an encrypted record was seen */
 };
 
-static inline uint32_t dtls_message_room(uint32_t length) { return (uint32_t)sizeof(struct dtls_message) + length + (length + 7) / 8; }
+static inline uint32_t dtls_piece_end(const struct dtls_piece *piece) { return piece->offset + piece->bytes.used; }
+
+/* Removes a piece. */
+static inline void dtls_piece_free(struct dtls_message *message, struct dtls_piece **place, struct log_budget *budget) {
+    struct dtls_piece *piece = *place;
+    *place = piece->next;
+    message->pieces--;
+    log_held_free(&piece->bytes, budget);
+    log_give(budget, sizeof *piece);
+    free(piece);
+}
+
+/* Inserts an empty piece; NULL beyond the bounds, or without memory. */
+static inline struct dtls_piece *dtls_piece_new(struct dtls_message *message, struct dtls_piece **place, struct log_budget *budget,
+                                                uint32_t offset) {
+    struct dtls_piece *piece = message->pieces < DTLS_PIECES ? log_allocate(budget, sizeof *piece) : NULL;
+    if (!piece)
+        return NULL;
+    piece->next = *place;
+    piece->offset = offset;
+    message->pieces++;
+    return *place = piece;
+}
 
 /* Removes a message, and returns it. The caller frees it. */
 static inline struct dtls_message *dtls_unlink(struct dtls_side *side, struct dtls_message **place) {
@@ -45,7 +75,9 @@ static inline struct dtls_message *dtls_unlink(struct dtls_side *side, struct dt
 }
 
 static inline void dtls_message_free(struct dtls_message *message, struct log_budget *budget) {
-    log_give(budget, dtls_message_room(message->length));
+    while (message->first)
+        dtls_piece_free(message, &message->first, budget);
+    log_give(budget, sizeof *message);
     free(message);
 }
 
@@ -57,21 +89,41 @@ static inline bool dtls_side_free(struct dtls_side *side, struct log_budget *bud
     return some;
 }
 
+/* The pieces of a message in the state of a connection. */
+static inline void dtls_pieces_stored(struct sl_stored *stored, struct dtls_message *message, struct log_budget *budget) {
+    uint64_t from = 0;        /* where the next piece may begin */
+    for (struct dtls_piece **at = &message->first; sl_stored_more(stored, *at != NULL); at = &(*at)->next) {
+        uint32_t offset = *at ? (*at)->offset : 0;
+        SL_STORED(stored, offset);
+        if (stored->reads && (offset < from || !dtls_piece_new(message, at, budget, offset))) {
+            stored->failed = true;
+            return;
+        }
+        log_held_stored(stored, &(*at)->bytes, budget, message->length - (uint32_t)sl_min(offset, message->length));
+        stored->failed |= !(*at)->bytes.used;
+        if (stored->failed)
+            return;
+        from = (uint64_t)dtls_piece_end(*at) + 1;
+    }
+}
+
 /* A side in the state of a connection. */
 static inline void dtls_side_stored(struct sl_stored *stored, struct dtls_side *side, struct log_budget *budget) {
     SL_STORED(stored, side->done);
     SL_STORED(stored, side->secured);
     for (struct dtls_message **at = &side->first; sl_stored_more(stored, *at != NULL); at = &(*at)->next) {
-        uint32_t length = *at ? (*at)->length : 0;
-        SL_STORED(stored, length);
-        if (stored->reads && (length > TLS_MESSAGE_MOST || side->open >= DTLS_OPEN)) {
+        if (stored->reads && (side->open >= DTLS_OPEN || !(*at = log_allocate(budget, sizeof **at)))) {
             stored->failed = true;
             return;
         }
-        if (!(*at = log_block_stored(stored, budget, *at, dtls_message_room(length), offsetof(struct dtls_message, length))))
-            return;
-        (*at)->length = length;
         side->open += stored->reads;
+        SL_STORED(stored, (*at)->length);
+        SL_STORED(stored, (*at)->number);
+        SL_STORED(stored, (*at)->type);
+        stored->failed |= (*at)->length > TLS_MESSAGE_MOST;
+        if (stored->failed)
+            return;
+        dtls_pieces_stored(stored, *at, budget);
     }
 }
 
@@ -83,7 +135,7 @@ static inline struct dtls_message **dtls_message_of(struct dtls_side *side, stru
         place = &(*place)->next;
     if (*place)
         return place;
-    if (side->open == DTLS_OPEN || !(*place = log_allocate(budget, dtls_message_room(length))))
+    if (side->open == DTLS_OPEN || !(*place = log_allocate(budget, sizeof **place)))
         return NULL;
     (*place)->length = length;
     (*place)->number = number;
@@ -92,17 +144,58 @@ static inline struct dtls_message **dtls_message_of(struct dtls_side *side, stru
     return place;
 }
 
-/* Stores the bytes of a fragment that were not received before. */
-static inline void dtls_store(struct dtls_message *message, uint32_t offset, const uint8_t *at, uint32_t length) {
-    uint8_t *received = message->data + message->length;
-    for (uint32_t i = 0; i < length; i++) {
-        uint8_t *bits = &received[(offset + i) / 8], bit = (uint8_t)(1u << (offset + i) % 8);
-        if (*bits & bit)
-            continue;
-        *bits |= bit;
-        message->data[offset + i] = at[i];
-        message->received++;
+/* Makes one piece of a fragment and of the pieces from `place` on that it overlaps or touches. */
+static inline bool dtls_join(struct dtls_message *message, struct dtls_piece **place, struct log_budget *budget, uint32_t offset,
+                             const uint8_t *at, uint32_t length) {
+    struct log_held joined = {NULL, 0, 0};
+    uint32_t from = (uint32_t)sl_min(offset, (*place)->offset), position = from, end = offset + length;
+    bool room = true;
+    for (const struct dtls_piece *piece = *place; room && piece && piece->offset <= end; piece = piece->next) {
+        if (position < piece->offset)
+            room = log_held_add(&joined, budget, at + (position - offset), piece->offset - position, message->length);
+        room = room && log_held_add(&joined, budget, piece->bytes.at, piece->bytes.used, message->length);
+        position = dtls_piece_end(piece);
     }
+    if (room && position < end)
+        room = log_held_add(&joined, budget, at + (position - offset), end - position, message->length);
+    if (!room) {
+        log_held_free(&joined, budget);
+        return false;
+    }
+    while ((*place)->next && (*place)->next->offset <= end)
+        dtls_piece_free(message, &(*place)->next, budget);
+    log_held_free(&(*place)->bytes, budget);
+    (*place)->offset = from;
+    (*place)->bytes = joined;
+    return true;
+}
+
+/* Stores the bytes of a fragment that were not received before. Returns false beyond the bounds, or without memory. */
+static inline bool dtls_store(struct dtls_message *message, struct log_budget *budget, uint32_t offset, const uint8_t *at, uint32_t length) {
+    struct dtls_piece **place = &message->first;
+    uint32_t end = offset + length;
+    if (!length)
+        return true;
+    while (*place && dtls_piece_end(*place) < offset)
+        place = &(*place)->next;
+    if (*place && (*place)->offset <= end) {
+        uint32_t known = dtls_piece_end(*place);
+        if ((*place)->offset > offset || ((*place)->next && (*place)->next->offset <= end))
+            return dtls_join(message, place, budget, offset, at, length);
+        return known >= end || log_held_add(&(*place)->bytes, budget, at + (known - offset), end - known, message->length);
+    }
+    struct dtls_piece *piece = dtls_piece_new(message, place, budget, offset);
+    if (!piece)
+        return false;
+    if (log_held_add(&piece->bytes, budget, at, length, message->length))
+        return true;
+    dtls_piece_free(message, place, budget);
+    return false;
+}
+
+static inline bool dtls_message_is_whole(const struct dtls_message *message) {
+    const struct dtls_piece *first = message->first;
+    return !message->length || (first && !first->offset && first->bytes.used == message->length);
 }
 
 /* Processes the fragment at the front of a handshake record, and removes it. Returns TLS_NO_STOP, or why it is not read. */
@@ -126,11 +219,13 @@ static inline enum tls_stop dtls_fragment(struct dtls_side *side, const struct t
         return TLS_NO_MEMORY;
     if ((*place)->type != type || (*place)->length != length)
         return TLS_BAD_RECORD;
-    dtls_store(*place, offset, fragment.at, fragment.captured);
-    if ((*place)->received == length) {
+    if (!dtls_store(*place, reading->budget, offset, fragment.at, fragment.captured))
+        return TLS_NO_MEMORY;
+    if (dtls_message_is_whole(*place)) {
         struct dtls_message *message = dtls_unlink(side, place);
+        const uint8_t *body = message->first ? message->first->bytes.at : (const uint8_t *)"";
         side->done |= UINT64_C(1) << number;
-        reading->message(reading->user, type, message->data, length);
+        reading->message(reading->user, type, body, length);
         dtls_message_free(message, reading->budget);
     }
     return TLS_NO_STOP;

@@ -35,6 +35,7 @@ SLUICE_COUNTER(unable_fragment, "connections whose segments are in fragments")
 SLUICE_COUNTER(unable_cut, "connections whose packets were not captured whole")
 SLUICE_COUNTER(unable_signed, "connections with signed segments (TCP-MD5, TCP-AO)")
 SLUICE_COUNTER(unable_numbers, "connections whose numbers another function changes, as nat for FTP")
+SLUICE_COUNTER(unable_other, "connections that another function edits")
 SLUICE_COUNTER(no_room, "edits not made, and connections not edited, at a bound")
 SLUICE_COUNTER(not_mapped, "packets of edited connections dropped as their numbers could not be changed")
 SLUICE_COUNTER(acknowledged, "acknowledgements sent in the receiver's place")
@@ -129,6 +130,7 @@ static void edit_count(struct sl_box *box, const struct edit *edit) {
     SLUICE_COUNTER_OF(box, unable_cut) = edit->box.unable[SL_EDIT_CUT];
     SLUICE_COUNTER_OF(box, unable_signed) = edit->box.unable[SL_EDIT_SIGNED];
     SLUICE_COUNTER_OF(box, unable_numbers) = edit->box.unable[SL_EDIT_NUMBERS];
+    SLUICE_COUNTER_OF(box, unable_other) = edit->box.unable[SL_EDIT_OTHER];
     SLUICE_COUNTER_OF(box, no_room) = edit->box.no_room;
     SLUICE_COUNTER_OF(box, not_mapped) = edit->box.not_mapped;
     SLUICE_COUNTER_OF(box, acknowledged) = edit->box.acknowledged;

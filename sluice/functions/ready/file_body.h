@@ -98,7 +98,7 @@ static inline struct file_body *file_begin(struct sl_box *box, struct file_box *
     file->from = (uint8_t)from;
     file->time = sl_box_time(box);
     file->number = ++files->number;
-    const void *kinds[FILE_KINDS] = {files->log.hashes.md5, files->log.hashes.sha1, files->log.hashes.sha256};
+    const void *kinds[FILE_KINDS] = {files->log.hashes.md5.kind, files->log.hashes.sha1.kind, files->log.hashes.sha256.kind};
     for (unsigned i = 0; i < FILE_KINDS; i++)   /* a machine may forbid MD5 */
         file->hash[i] = kinds[i] ? sl_digest_begin(&files->digests, (enum sl_digest_kind)i) : NULL;
     if (*files->folder) {             /* the name of a copy contains nothing from the network */

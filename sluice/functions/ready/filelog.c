@@ -3,9 +3,10 @@
  *
  * Files are the bodies of HTTP messages, what RETR, STOR, STOU and APPE transfer, and the attachments of mails. They are
  * hashed as they are transferred: a content encoding, such as gzip, is not removed. TLS with HTTP, SMTP or FTP in it is opened by
- * the secrets of a key log; HTTP/3 is read where the stack decrypts QUIC. */
+ * the secrets of a key log; HTTP/3 is read where the stack decrypts QUIC, and HTTP in the streams of SCTP, too. */
 #include "sluice.h"
 
+#include "log_sctp.h"
 #include "log_stream.h"
 #include "file_mime.h"
 #include "file_http.h"
@@ -27,7 +28,8 @@ SLUICE_COUNTER(file_connections_left_out, "connections that are not read, as too
 SLUICE_COUNTER(file_no_memory, "connections that are not read for want of memory, or of the bound's")
 SLUICE_COUNTER(file_http_3_not_read, "connections with HTTP/3 that are not read: without libnghttp3")
 
-SLUICE_COUNTER(file_not_continued, "connections of HTTP/2, HTTP/3, or with a key log, that are not read further, as another process has them now")
+SLUICE_COUNTER(file_sctp_unordered, "messages of SCTP that begin as HTTP does, and are not read: their sender gave them no place in a stream")
+SLUICE_COUNTER(file_not_continued, "connections of HTTP/2, HTTP/3, over SCTP, or with a key log, that are not read further, as another process has them now")
 SLUICE_COUNTER(file_tls_opened, "connections of TLS whose application data are read")
 SLUICE_COUNTER(file_tls_without_key, "sides of TLS connections that are not read: their secrets are not in the key log")
 SLUICE_COUNTER(file_tls_ciphers, "sides of TLS connections that are not read: their version is below 1.2, or their cipher none with AES-GCM, AES-CCM, AES-CBC or ChaCha20-Poly1305")
@@ -50,6 +52,7 @@ struct filelog_connection {
     uint16_t port;                    /* of SMTP; 0: neither end has one */
     bool from_syn, secured;           /* its SYN was captured; TLS has begun */
     bool started;                     /* by STARTTLS */
+    bool sctp;                        /* a stream of SCTP, which only HTTP is read in */
     struct tls_connection *tls;       /* NULL without secrets */
     const struct sl_event *event;     /* that is processed */
 };
@@ -58,6 +61,7 @@ struct filelog_state {
     struct filelog_connection *connection;
     struct ftp_connection ftp;
     struct http3_state quic;          /* of a connection of QUIC, or of one of its streams */
+    struct log_sctp *sctp;            /* of an association */
     uint32_t path;
     bool over;
 };
@@ -70,6 +74,7 @@ struct filelog {
     struct http3_library qpack;
     struct log_quic quic;
     struct tls_secrets secrets;
+    struct log_sctp_association association;
     uint64_t open;
 };
 SLUICE_WORKER(struct filelog)
@@ -237,12 +242,9 @@ static void filelog_smtp(struct filelog_connection *connection, unsigned side, s
 
 /* --- connections --- */
 
-static void filelog_free(struct sl_box *box, struct filelog_state *state)
+static void filelog_connection_free(struct filelog_connection *connection)
 {
-    struct filelog_connection *connection = state->connection;
-    struct filelog *log = SLUICE_WORKER_OF(box);
-    if (!connection)
-        return;
+    struct filelog *log = SLUICE_WORKER_OF(connection->box);
     filelog_smtp_free(connection);
     tls_connection_free(connection->tls);
     if (connection->http) {
@@ -252,8 +254,14 @@ static void filelog_free(struct sl_box *box, struct filelog_state *state)
         free(connection->http);
     }
     free(connection);
-    state->connection = NULL;
     log->open--;
+}
+
+static void filelog_free(struct filelog_state *state)
+{
+    if (state->connection)
+        filelog_connection_free(state->connection);
+    state->connection = NULL;
 }
 
 /* Bytes of HTTP, SMTP, FTP, or another protocol, of a side. */
@@ -261,7 +269,8 @@ static void filelog_bytes(struct filelog_connection *connection, unsigned number
 {
     bool first = !connection->seen[number];
     connection->seen[number] = true;
-    filelog_control(connection->event, number, bytes);
+    if (!connection->sctp)
+        filelog_control(connection->event, number, bytes);
     if (!connection->smtp_over)
         filelog_smtp(connection, number, bytes, first);
     if (!connection->http_over) {
@@ -273,7 +282,8 @@ static void filelog_bytes(struct filelog_connection *connection, unsigned number
 /* Such bytes are missing. */
 static void filelog_missing(struct filelog_connection *connection, unsigned number, uint64_t length)
 {
-    filelog_control_gap(connection->event);
+    if (!connection->sctp)
+        filelog_control_gap(connection->event);
     if (connection->smtp) {
         if (connection->smtp->mime.file)
             connection->smtp->mime.file->missing += length;
@@ -285,8 +295,8 @@ static void filelog_missing(struct filelog_connection *connection, unsigned numb
 
 #include "filelog_tls.h"
 
-/* A connection of a state; NULL at a bound. */
-static struct filelog_connection *filelog_connection_new(struct sl_box *box, struct filelog_state *state, const struct log_flow *flow)
+/* Begins a connection; NULL at a bound. */
+static struct filelog_connection *filelog_connection_new(struct sl_box *box, const struct log_flow *flow)
 {
     struct filelog *log = SLUICE_WORKER_OF(box);
     bool many = log->open >= SLUICE_PARAMETER_OF(box, connections) || !log_take(&log->files.budget, sizeof(struct file_http));
@@ -298,16 +308,20 @@ static struct filelog_connection *filelog_connection_new(struct sl_box *box, str
         SLUICE_COUNTER_OF(box, file_connections_left_out) += many;
         SLUICE_COUNTER_OF(box, file_no_memory) += !many;
         free(connection);
-        state->over = true;
         return NULL;
     }
     log->open++;
-    state->connection = connection;
     connection->box = box;
     connection->http = http;
     connection->flow = *flow;
     file_http_open(http, box, &log->files, &connection->flow, &log->hpack, false);
     return connection;
+}
+
+/* Whether no more of a connection is read. */
+static bool filelog_is_over(const struct filelog_connection *connection)
+{
+    return connection->smtp_over && connection->http_over && !(connection->tls && !tls_connection_is_over(connection->tls));
 }
 
 static struct filelog_connection *filelog_connection(const struct sl_event *event)
@@ -318,7 +332,8 @@ static struct filelog_connection *filelog_connection(const struct sl_event *even
     if (state->connection || state->over)
         return state->connection;
     struct log_flow flow = log_flow_of(event, state->path);
-    struct filelog_connection *connection = filelog_connection_new(event->box, state, &flow);
+    struct filelog_connection *connection = state->connection = filelog_connection_new(event->box, &flow);
+    state->over = !connection;
     if (!connection)
         return NULL;
     connection->event = event;
@@ -360,8 +375,8 @@ SLUICE_ON(tcp, data) {
         tls_connection_bytes(connection->tls, event->side & 1, data->bytes.at, data->bytes.captured, sl_packet_time(event));
     else
         filelog_bytes(connection, event->side & 1, data->bytes);
-    if (connection->smtp_over && connection->http_over && !(connection->tls && !tls_connection_is_over(connection->tls))) {
-        filelog_free(event->box, state);
+    if (filelog_is_over(connection)) {
+        filelog_free(state);
         state->over = true;
     }
 }
@@ -403,6 +418,7 @@ SLUICE_ON(tcp, end) {
 }
 
 #include "filelog_quic.h"
+#include "filelog_sctp.h"
 #include "filelog_stored.h"
 
 /* The files of a connection that goes on in another process, which writes their rows. */
@@ -426,7 +442,8 @@ SLUICE_DESTROY {
     http3_session_end(&state->quic);
     filelog_drop_files(box, state);
     ftp_connection_leave(&SLUICE_WORKER_OF(box)->transfers, &state->ftp);
-    filelog_free(box, state);
+    filelog_sctp_free(box, state);
+    filelog_free(state);
 }
 
 SLUICE_OPEN {

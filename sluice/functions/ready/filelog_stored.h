@@ -1,6 +1,7 @@
 /* The state of a connection in a store: files under way of HTTP/1, SMTP and FTP, with their hashes. Part of filelog.c.
  *
- * What libraries know of HTTP/2, HTTP/3 and TLS is not stored: another process does not read such a connection further. */
+ * What libraries know of HTTP/2, HTTP/3 and TLS is not stored, nor are the streams of SCTP: another process does not read such a
+ * connection further. */
 #ifndef FILELOG_STORED_H
 #define FILELOG_STORED_H
 
@@ -27,8 +28,8 @@ SLUICE_STORED(zero, "files under way of HTTP/1, SMTP and FTP, with their hashes"
     struct filelog *log = SLUICE_WORKER_OF(box);
     struct filelog_connection *connection = state->connection;
     struct log_flow flow = connection ? connection->flow : (struct log_flow){.layer = sl_layer_at(box, 0)};
-    bool unknown = connection && (connection->tls || connection->http->two), over = state->over || unknown;
-    bool quic = state->quic.over || state->quic.session, lost = unknown || state->quic.session;
+    bool unknown = connection && (connection->tls || connection->http->two), over = state->over || unknown || state->sctp;
+    bool quic = state->quic.over || state->quic.session, lost = unknown || state->quic.session || state->sctp;
     log_path_stored(stored, &log->files.log, box, &state->path);
     SL_STORED(stored, over);
     SL_STORED(stored, quic);
@@ -43,7 +44,7 @@ SLUICE_STORED(zero, "files under way of HTTP/1, SMTP and FTP, with their hashes"
     if (!sl_stored_more(stored, connection && !unknown))
         return;
     log_flow_stored(stored, &log->files.log, box, &flow);
-    if (stored->reads && (stored->failed || !(connection = filelog_connection_new(box, state, &flow)))) {
+    if (stored->reads && (stored->failed || !(connection = state->connection = filelog_connection_new(box, &flow)))) {
         stored->failed = true;
         return;
     }

@@ -10,18 +10,20 @@ static bool filelog_tls_may_begin(void *user, unsigned number)
     bool http = state == HTTP_READING || state == HTTP_FRAMES || state == HTTP_HOLDING;
     bool smtp = connection->smtp && !smtp_session_may_be_secured(&connection->smtp->session, number == connection->client,
                                                                  !connection->seen[number]);
-    return !http && !smtp && ftp_connection_may_be_secured(&SLUICE_STATE_OF(connection->event)->ftp, number);
+    return !http && !smtp && (connection->sctp || ftp_connection_may_be_secured(&SLUICE_STATE_OF(connection->event)->ftp, number));
 }
 
 static void filelog_tls_begins(void *user, unsigned number)
 {
     struct filelog_connection *connection = user;
     http_side_begin(&connection->http->side[number]);
-    ftp_connection_secured(&SLUICE_STATE_OF(connection->event)->ftp);
+    if (!connection->sctp)
+        ftp_connection_secured(&SLUICE_STATE_OF(connection->event)->ftp);
     if (!connection->secured)
         filelog_smtp_free(connection);
     connection->secured = true;
-    connection->http_over = connection->smtp_over = connection->seen[number] = false;
+    connection->http_over = connection->seen[number] = false;
+    connection->smtp_over = connection->sctp;
 }
 
 static void filelog_tls_data(void *user, unsigned number, const uint8_t *at, uint32_t length, bool opened)
@@ -43,7 +45,8 @@ static void filelog_tls_shut(void *user, unsigned number, enum tls_shut why)
 {
     struct filelog_connection *connection = user;
     filelog_opened(connection->box, why);
-    ftp_connection_stop(&SLUICE_WORKER_OF(connection->box)->transfers, &SLUICE_STATE_OF(connection->event)->ftp);
+    if (!connection->sctp)
+        ftp_connection_stop(&SLUICE_WORKER_OF(connection->box)->transfers, &SLUICE_STATE_OF(connection->event)->ftp);
     file_http_side_stop(connection->http, number);
     filelog_smtp_free(connection);
 }

@@ -4,6 +4,7 @@
  * began earlier are written. docs/functions.md lists the key parts and instance fields that it uses. */
 #include "sluice.h"
 
+#include "decimal.h"
 #include "digest.h"
 #include "endpoints.h"
 #include "output_file.h"
@@ -330,6 +331,24 @@ static void write_sides(FILE *out, const char *name, uint8_t bits)
     fprintf(out, ",\"%s\":%s", name, words[bits & 3]);
 }
 
+/* Writes the hash of a stream as a member, whose name is given with its punctuation. */
+static void write_hash(FILE *out, const char *name, const struct direction *way)
+{
+    static const char digits[] = "0123456789abcdef";
+    char text[2 * SL_DIGEST_SIZE + 2];
+    fputs(name, out);
+    if (way->unhashed) {
+        fputs("null", out);
+        return;
+    }
+    text[0] = text[sizeof text - 1] = '"';
+    for (unsigned k = 0; k < SL_DIGEST_SIZE; k++) {
+        text[1 + 2 * k] = digits[way->digest[k] >> 4];
+        text[2 + 2 * k] = digits[way->digest[k] & 15];
+    }
+    fwrite(text, 1, sizeof text, out);
+}
+
 static void write_stream(FILE *out, const struct row *row)
 {
     static const char *const names[] = {"src", "dst"};
@@ -339,26 +358,24 @@ static void write_stream(FILE *out, const struct row *row)
               "\"src_outside\":null,\"dst_outside\":null,\"src_cut\":null,\"dst_cut\":null,\"gaps\":null", out);
         return;
     }
-    for (unsigned i = 0; i < 2; i++)
-        fprintf(out, ",\"%s_stream\":%llu", names[i], (unsigned long long)row->way[i].stream);
-    for (unsigned i = 0; i < 2; i++) {
-        fprintf(out, ",\"%s_sha256\":%s", names[i], row->way[i].unhashed ? "null" : "\"");
-        for (unsigned k = 0; k < SL_DIGEST_SIZE && !row->way[i].unhashed; k++)
-            fprintf(out, "%02x%s", row->way[i].digest[k], k == SL_DIGEST_SIZE - 1 ? "\"" : "");
-    }
-    for (unsigned i = 0; i < 2; i++)
-        fprintf(out, ",\"%s_after_gap\":%llu", names[i], (unsigned long long)row->way[i].after_gap);
-    for (unsigned i = 0; i < 2; i++)
-        fprintf(out, ",\"%s_before\":%llu", names[i], (unsigned long long)row->way[i].before);
-    for (unsigned i = 0; i < 2; i++)
-        fprintf(out, ",\"%s_outside\":%llu", names[i], (unsigned long long)row->way[i].outside);
-    for (unsigned i = 0; i < 2; i++)
-        fprintf(out, ",\"%s_cut\":%llu", names[i], (unsigned long long)row->way[i].cut);
+    sl_write_number(out, ",\"src_stream\":", row->way[0].stream);
+    sl_write_number(out, ",\"dst_stream\":", row->way[1].stream);
+    write_hash(out, ",\"src_sha256\":", &row->way[0]);
+    write_hash(out, ",\"dst_sha256\":", &row->way[1]);
+    sl_write_number(out, ",\"src_after_gap\":", row->way[0].after_gap);
+    sl_write_number(out, ",\"dst_after_gap\":", row->way[1].after_gap);
+    sl_write_number(out, ",\"src_before\":", row->way[0].before);
+    sl_write_number(out, ",\"dst_before\":", row->way[1].before);
+    sl_write_number(out, ",\"src_outside\":", row->way[0].outside);
+    sl_write_number(out, ",\"dst_outside\":", row->way[1].outside);
+    sl_write_number(out, ",\"src_cut\":", row->way[0].cut);
+    sl_write_number(out, ",\"dst_cut\":", row->way[1].cut);
     fputs(",\"gaps\":[", out);
     for (uint32_t i = 0; i < row->hole_count; i++) {
         const struct hole *hole = &row->holes[i];
-        fprintf(out, "%s{\"side\":\"%s\",\"offset\":%llu,\"length\":%llu,\"cause\":\"%s\"}", i ? "," : "",
-                names[hole->side], (unsigned long long)hole->offset, (unsigned long long)hole->length, gap_causes[hole->cause < GAP_CAUSES ? hole->cause : 0]);
+        fprintf(out, "%s{\"side\":\"%s\",\"offset\":%llu,\"length\":%llu,\"cause\":\"%s\"}", i ? "," : "", names[hole->side],
+                (unsigned long long)hole->offset, (unsigned long long)hole->length,
+                gap_causes[hole->cause < GAP_CAUSES ? hole->cause : 0]);
     }
     fputc(']', out);
     if (row->holes_left_out)
@@ -405,14 +422,14 @@ static void write_row(FILE *out, const struct sl_box *box, struct row *row, cons
     fputc(',', out);
     sl_write_endpoints(out, row->layer, row_half(row, 0), row_half(row, 1));
     write_joined(out, row, joined);
-    fprintf(out, ",\"first_ts\":\"%llu.%09llu\",\"last_ts\":\"%llu.%09llu\"",
-            (unsigned long long)(row->first / 1000000000), (unsigned long long)(row->first % 1000000000), (unsigned long long)(row->last / 1000000000),
-            (unsigned long long)(row->last % 1000000000));
-    fprintf(out, ",\"src_pkts\":%llu,\"dst_pkts\":%llu,\"src_payload\":%llu,\"dst_payload\":%llu",
-            (unsigned long long)row->way[0].packets, (unsigned long long)row->way[1].packets,
-            (unsigned long long)row->way[0].payload, (unsigned long long)row->way[1].payload);
-    fprintf(out, ",\"src_rexmit\":%llu,\"dst_rexmit\":%llu", (unsigned long long)row->way[0].rexmit,
-            (unsigned long long)row->way[1].rexmit);
+    sl_write_seconds(out, ",\"first_ts\":\"", row->first);
+    sl_write_seconds(out, "\",\"last_ts\":\"", row->last);
+    sl_write_number(out, "\",\"src_pkts\":", row->way[0].packets);
+    sl_write_number(out, ",\"dst_pkts\":", row->way[1].packets);
+    sl_write_number(out, ",\"src_payload\":", row->way[0].payload);
+    sl_write_number(out, ",\"dst_payload\":", row->way[1].payload);
+    sl_write_number(out, ",\"src_rexmit\":", row->way[0].rexmit);
+    sl_write_number(out, ",\"dst_rexmit\":", row->way[1].rexmit);
     write_sides(out, "syn", row->syn);
     write_sides(out, "fin", row->fin);
     write_sides(out, "rst", row->rst);

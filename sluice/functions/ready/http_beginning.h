@@ -34,4 +34,9 @@ static inline bool http_is_response(const uint8_t *at) {
            http_is_digit(at[10]) && http_is_digit(at[11]);
 }
 
+/* Whether a message begins with these bytes. */
+__attribute__((unused)) static inline bool http_begins(sl_bytes bytes) {
+    return bytes.captured >= HTTP_BEGINNING && (http_is_request(bytes.at, false) || http_is_response(bytes.at));
+}
+
 #endif

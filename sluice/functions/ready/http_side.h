@@ -369,9 +369,10 @@ static inline void http_sides_bytes(struct http_side sides[2], unsigned number, 
     other->known = true;
 }
 
-/* Handles missing bytes. In a body, only these bytes are lost; elsewhere, the side searches for the next message. */
+/* Handles missing bytes. In a body, only these bytes are lost; elsewhere, or if their number is not known (UINT64_MAX), the side
+ * searches for the next message. */
 static inline void http_side_gap(struct http_side *side, uint64_t length) {
-    if (side->state == HTTP_READING && side->message && side->to_the_end) {
+    if (side->state == HTTP_READING && side->message && side->to_the_end && length != UINT64_MAX) {
         side->message->missing += length;
         return;
     }

@@ -53,8 +53,8 @@ static inline void http_message_stored(struct sl_stored *stored, struct http_mes
 
 /* What llhttp passes to callbacks piece by piece: one may be under way. */
 typedef int http_span(llhttp_t *parser, const char *at, const char *end);
-http_span llhttp__on_body, llhttp__on_chunk_extension_name, llhttp__on_chunk_extension_value, llhttp__on_header_field, llhttp__on_header_value,
-    llhttp__on_method, llhttp__on_protocol, llhttp__on_status, llhttp__on_url, llhttp__on_version;
+extern http_span llhttp__on_body, llhttp__on_chunk_extension_name, llhttp__on_chunk_extension_value, llhttp__on_header_field,
+    llhttp__on_header_value, llhttp__on_method, llhttp__on_protocol, llhttp__on_status, llhttp__on_url, llhttp__on_version;
 static http_span *const http_spans[] = {NULL,
     llhttp__on_body, llhttp__on_chunk_extension_name, llhttp__on_chunk_extension_value, llhttp__on_header_field,
     llhttp__on_header_value, llhttp__on_method, llhttp__on_protocol, llhttp__on_status,

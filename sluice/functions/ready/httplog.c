@@ -235,8 +235,8 @@ static bool httplog_has_stopped(const struct httplog_connection *connection, uns
     return state == HTTP_STOPPED || (state == HTTP_TUNNEL && !httplog_looks(connection, number));
 }
 
-/* Resumes sides. If both have stopped, writes the remaining rows and ends the parsing of the connection. */
-static void httplog_settle(const struct sl_event *event, struct httplog_connection *connection)
+/* Resumes sides. If both have stopped, writes the remaining rows and returns true: nothing more of the connection is read. */
+static bool httplog_settled(struct httplog_connection *connection)
 {
     if (connection->given_up)
         for (unsigned i = 0; i < 2; i++)
@@ -246,10 +246,35 @@ static void httplog_settle(const struct sl_event *event, struct httplog_connecti
         if (connection->side[i].state == HTTP_TUNNEL && connection->side[i].held_used)
             http_release(&connection->side[i], HTTP_TUNNEL, httplog_tunnelled);
     if (!httplog_has_stopped(connection, 0) || !httplog_has_stopped(connection, 1))
-        return;
+        return false;
     httplog_write(connection, true);
+    return true;
+}
+
+static void httplog_settle(const struct sl_event *event, struct httplog_connection *connection)
+{
+    if (!httplog_settled(connection))
+        return;
     httplog_free(SLUICE_STATE_OF(event));
     SLUICE_STATE_OF(event)->over = true;
+}
+
+/* The connection has ended: writes the remaining rows. */
+static void httplog_end(struct httplog_connection *connection)
+{
+    if (connection->tls)
+        tls_connection_end(connection->tls);
+    connection->from_its_beginning = false;
+    for (unsigned i = 0; i < 2; i++) {
+        struct http_side *side = &connection->side[i];
+        side->alone = true;
+        if (side->state == HTTP_HOLDING && side->waits_to_begin)
+            http_side_resume(side);
+        http_side_end(side);
+        if (side->state == HTTP_FRAMES)
+            httplog_side_end(connection, i, "EOF");
+    }
+    httplog_write(connection, true);
 }
 
 SLUICE_ON(tcp, created) {
@@ -281,32 +306,19 @@ SLUICE_ON(tcp, gap) {
 }
 
 SLUICE_ON(tcp, end) {
-    struct httplog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (!state || !state->connection)
-        return;
-    struct httplog_connection *connection = state->connection;
-    if (connection->tls)
-        tls_connection_end(connection->tls);
-    connection->from_its_beginning = false;
-    for (unsigned i = 0; i < 2; i++) {
-        struct http_side *side = &connection->side[i];
-        side->alone = true;
-        if (side->state == HTTP_HOLDING && side->waits_to_begin)
-            http_side_resume(side);
-        http_side_end(side);
-        if (side->state == HTTP_FRAMES)
-            httplog_side_end(connection, i, "EOF");
-    }
-    httplog_write(connection, true);
+    if (event->instance && SLUICE_STATE_OF(event)->connection)
+        httplog_end(SLUICE_STATE_OF(event)->connection);
 }
 
 #include "httplog_quic.h"
+#include "httplog_sctp.h"
 #include "httplog_stored.h"
 
 SLUICE_DESTROY {
     (void)box;
     http3_stream_free(&state->quic);
     http3_session_end(&state->quic);
+    httplog_sctp_free(box, state);
     httplog_free(state);
 }
 

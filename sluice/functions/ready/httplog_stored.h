@@ -1,6 +1,7 @@
 /* The state of a connection of HTTP/1 in a store. Part of httplog.c.
  *
- * What libraries know of HTTP/2, HTTP/3 and TLS is not stored: another process does not read such a connection further. */
+ * What libraries know of HTTP/2, HTTP/3 and TLS is not stored, nor are the streams of SCTP: another process does not read such a
+ * connection further. */
 #ifndef HTTPLOG_STORED_H
 #define HTTPLOG_STORED_H
 
@@ -64,8 +65,8 @@ static void httplog_connection_stored(struct sl_stored *stored, struct httplog_c
 
 SLUICE_STORED(zero, "exchanges of HTTP/1 without a row, and messages under way") {
     struct httplog_connection *connection = state->connection;
-    bool unknown = connection && (connection->streams || connection->tls), over = state->over || unknown;
-    bool quic = state->quic.over || state->quic.session, lost = unknown || state->quic.session;
+    bool unknown = connection && (connection->streams || connection->tls), over = state->over || unknown || state->sctp;
+    bool quic = state->quic.over || state->quic.session, lost = unknown || state->quic.session || state->sctp;
     log_path_stored(stored, &SLUICE_WORKER_OF(box)->log, box, &state->path);
     SL_STORED(stored, quic);
     SL_STORED(stored, over);

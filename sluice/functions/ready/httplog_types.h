@@ -6,6 +6,7 @@
 #include "http3_quic.h"
 #include "http_side.h"
 #include "log_row.h"
+#include "log_sctp.h"
 #include "tls_connection.h"
 
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
@@ -44,13 +45,14 @@ SLUICE_COUNTER(http_3_long_heads, "streams of HTTP/3 that are not read after a h
 SLUICE_COUNTER(http_3_streams_left_out, "streams of HTTP/3 without a row: too many were open, or had too many bytes, or a gap, before SETTINGS")
 SLUICE_COUNTER(http_3_resets, "requests and responses of HTTP/3 that their sender has reset")
 SLUICE_COUNTER(http_tunnels, "connections that went on with another protocol after CONNECT or Upgrade")
+SLUICE_COUNTER(http_sctp_unordered, "messages of SCTP that begin as HTTP does, and are not read: their sender gave them no place in a stream")
 SLUICE_COUNTER(http_connections_left_out, "connections that are not read, as too many were open")
 SLUICE_COUNTER(http_tls_opened, "connections of TLS whose application data are read")
 SLUICE_COUNTER(http_tls_without_key, "sides of TLS connections that are not read: their secrets are not in the key log")
 SLUICE_COUNTER(http_tls_ciphers, "sides of TLS connections that are not read: their version is below 1.2, or their cipher none with AES-GCM, AES-CCM, AES-CBC or ChaCha20-Poly1305")
 SLUICE_COUNTER(http_tls_refused, "sides of TLS connections that are not read further after a record that is not valid, or not authentic")
 SLUICE_COUNTER(http_tls_gaps, "sides of TLS connections that are not read further after a gap")
-SLUICE_COUNTER(http_not_continued, "connections of HTTP/2, HTTP/3, or with a key log, that are not read further, as another process has them now")
+SLUICE_COUNTER(http_not_continued, "connections of HTTP/2, HTTP/3, over SCTP, or with a key log, that are not read further, as another process has them now")
 SLUICE_COUNTER(http_no_memory, "connections that are not read further for want of memory")
 
 enum { HTTPLOG_INDEX = 64 };
@@ -84,7 +86,7 @@ struct httplog_connection {
     struct http_side side[2];
     struct httplog_exchange *first, *last;
     uint32_t count;
-    bool from_its_beginning;   /* the request side was seen from its SYN on, without a gap */
+    bool from_its_beginning;   /* the request side was seen from its beginning on, without a gap */
     bool resume;               /* the response for which the requests wait has been received */
     bool given_up;
     struct httplog_streams *streams;
@@ -94,6 +96,7 @@ struct httplog_connection {
 struct httplog_state {
     struct httplog_connection *connection;
     struct http3_state quic;       /* of a connection of QUIC, or of one of its streams */
+    struct log_sctp *sctp;         /* of an association */
     uint32_t path;
     bool over;
 };
@@ -106,6 +109,7 @@ struct httplog {
     struct http3_library qpack;
     struct tls_secrets secrets;
     struct log_quic quic;
+    struct log_sctp_association association;
     uint64_t open;
 };
 SLUICE_WORKER(struct httplog)

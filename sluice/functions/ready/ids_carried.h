@@ -48,7 +48,7 @@ static void ids_carried_seen(struct sl_box *box, struct ids_seen *seen, const st
 /* HTTP that begins with a message. */
 static void ids_message_http(struct sl_box *box, const struct ids_seen *seen, sl_bytes bytes)
 {
-    if (bytes.captured < HTTP_BEGINNING || !(http_is_request(bytes.at, false) || http_is_response(bytes.at)))
+    if (!http_begins(bytes))
         return;
     struct ids_http *http = ids_http_open(box, NULL, false);
     if (!http)

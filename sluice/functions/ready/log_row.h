@@ -189,14 +189,17 @@ SL_COLD void log_community(struct log_text *row, const struct log_hashes *hashes
         sl_store_be16(at + 2, number[!turned]);
         at += 4;
     }
-    log_hash(hashes, hashes->sha1, text, (size_t)(at - text), hash);
+    log_hash(hashes, &hashes->sha1, text, (size_t)(at - text), hash);
     hash[20] = 0;
-    log_put(row, ",\"community_id\":\"1:");
-    for (unsigned i = 0; i < 21; i += 3) {   /* base64 (RFC 4648, 4) of 20 bytes ends with one padding character */
+    char id[28];
+    for (unsigned i = 0; i < 21; i += 3) {
         uint32_t word = (uint32_t)hash[i] << 16 | (uint32_t)hash[i + 1] << 8 | hash[i + 2];
         for (unsigned k = 0; k < 4; k++)
-            log_bytes(row, i == 18 && k == 3 ? "=" : &digits[word >> (18 - 6 * k) & 63], 1);
+            id[i / 3 * 4 + k] = digits[word >> (18 - 6 * k) & 63];
     }
+    id[27] = '=';   /* base64 (RFC 4648, 4) of 20 bytes ends with one padding character */
+    log_put(row, ",\"community_id\":\"1:");
+    log_bytes(row, id, sizeof id);
     log_put(row, "\"");
 }
 
@@ -205,8 +208,12 @@ SL_COLD void log_end(struct log_text *row, const struct log_flow *flow, unsigned
     char text[INET6_ADDRSTRLEN];
     uint8_t bytes[16];
     unsigned size = log_address(part, flow->half[side], bytes);
+    if (size == 4)
+        text[sl_ip4_text(text, (uint32_t)sl_load_be32(bytes))] = 0;
+    else if (size)
+        inet_ntop(AF_INET6, bytes, text, sizeof text);
     if (size)
-        log_word(row, address, inet_ntop(size == 4 ? AF_INET : AF_INET6, bytes, text, sizeof text));
+        log_word(row, address, text);
     else if (log_has(part) && part->bits <= 64)
         log_number(row, address, sl_part_number(part, flow->half[side]));
     else

@@ -3,6 +3,7 @@
 #define LOG_TEXT_H
 
 #include "core/bytes.h"
+#include "decimal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -117,14 +118,25 @@ static inline void log_string(struct log_text *text, const void *bytes, size_t l
 
 /* Appends `,"name":`. */
 static inline void log_name(struct log_text *text, const char *name) {
-    log_put(text, ",\"");
-    log_put(text, name);
-    log_put(text, "\":");
+    size_t length = strlen(name);
+    if (!log_room(text, length + 4))
+        return;
+    char *at = text->at + text->used;
+    memcpy(at, ",\"", 2);
+    memcpy(at + 2, name, length);
+    memcpy(at + 2 + length, "\":", 2);
+    text->used += length + 4;
+}
+
+/* Appends the digits of a number, at least so many. */
+static inline void log_digits(struct log_text *text, uint64_t value, unsigned least) {
+    if (log_room(text, SL_DECIMAL_MOST))
+        text->used += sl_decimal(text->at + text->used, value, least);
 }
 
 static inline void log_number(struct log_text *text, const char *name, uint64_t value) {
     log_name(text, name);
-    log_format(text, "%llu", (unsigned long long)value);
+    log_digits(text, value, 1);
 }
 
 __attribute__((unused)) static inline void log_flag(struct log_text *text, const char *name, bool value) {
@@ -144,8 +156,11 @@ static inline void log_word(struct log_text *text, const char *name, const char 
 /* Appends a time or duration in seconds. */
 static inline void log_seconds(struct log_text *text, const char *name, uint64_t nanoseconds) {
     log_name(text, name);
-    log_format(text, "\"%llu.%09llu\"", (unsigned long long)(nanoseconds / 1000000000),
-               (unsigned long long)(nanoseconds % 1000000000));
+    log_put(text, "\"");
+    log_digits(text, nanoseconds / 1000000000, 1);
+    log_put(text, ".");
+    log_digits(text, nanoseconds % 1000000000, 9);
+    log_put(text, "\"");
 }
 
 __attribute__((unused)) static inline void log_hex(struct log_text *text, const uint8_t *at, size_t length) {

@@ -3,9 +3,14 @@
  * function share. An inside endpoint has one port for all that it contacts (endpoint-independent mapping, RFC 4787, REQ-1),
  * which is released when its last connection ends. What comes to the port from outside passes by `filter`.
  *
- * Packets to the external address are rewritten to the inside address that has the port. In a capture taken inside,
- * answers have the inside address already: they leave as they looked outside, so that both directions of the output
- * are as the outside saw them. A mapping is refreshed by packets from the inside only (RFC 4787, 4.3, REQ-6). */
+ * Packets to the external address are rewritten to the inside address that has the port: when they arrive, before the stack
+ * reads them, so that the stack has one connection with the inside end, and all functions of the box see that in both
+ * directions. In a process of its own, as in an isolated chain, the function gets them from a stack that has read them with
+ * the external address, and rewrites them there, as those between two inside hosts in any box.
+ *
+ * In a capture taken inside, answers have the inside address already: they leave as they looked outside, so that both
+ * directions of the output are as the outside saw them. A mapping lives as long as a connection of its endpoint, which
+ * packets of both directions refresh (RFC 4787, 4.3, REQ-6). */
 #include "sluice.h"
 
 #include "ip4_rewrite.h"
@@ -26,7 +31,7 @@ SLUICE_COUNTER(translated, "connections that got a port")
 SLUICE_COUNTER(no_port, "connections that got none, as none was free or the store failed; their packets are dropped")
 SLUICE_COUNTER(unmapped, "packets to the external address for a port that no connection has; they are dropped")
 SLUICE_COUNTER(unsolicited, "packets of connections that began outside, to an inside address; they are dropped")
-SLUICE_COUNTER(unsupported, "packets from the inside that are no TCP, UDP or echoes, fragments, malformed, or of no connection; they are dropped")
+SLUICE_COUNTER(unsupported, "packets from the inside that are no TCP, UDP or echoes, malformed, or of no connection, and fragments; they are dropped")
 SLUICE_COUNTER(filtered, "packets from outside that the filter dropped")
 SLUICE_COUNTER(hairpinned, "packets from the inside to the external address, which go back to the inside (RFC 4787, REQ-9)")
 SLUICE_COUNTER(errors_translated, "ICMP errors whose quoted packet was translated (RFC 5508, REQ-4, REQ-5)")
@@ -57,6 +62,8 @@ SLUICE_SHARED(control, struct nat_control, dport, read_write, recover, "control 
 struct nat_flow {
     struct sl_object *mapping;   /* of a connection from the inside; NULL: no port */
     uint64_t endpoint;           /* the number of the inside endpoint that has that */
+    uint64_t called;             /* of NAT_BETWEEN: that of the other endpoint, whose port it keeps; 0: none */
+    uint16_t called_port;        /* that port */
     uint8_t role;                /* enum nat_role */
     uint8_t external;            /* the side that has the external address */
     uint8_t inside;              /* the side of the inside endpoint */
@@ -67,8 +74,10 @@ SLUICE_STATE(struct nat_flow)
 
 enum { NAT_ICMP = 1, NAT_TCP = 6, NAT_UDP = 17 };   /* the protocols of the IP header */
 enum { NAT_TCP_HEADER = 14, NAT_PORTS = 4, NAT_ECHO = 8 };   /* bytes with which packets enter these layers */
-enum nat_role { NAT_OTHER, NAT_FROM_INSIDE, NAT_ANSWERS, NAT_TO_EXTERNAL, NAT_UNSOLICITED, NAT_HAIRPIN };
-/* NAT_ANSWERS: of a connection that an outside host opened to an external port, the packets from the inside. */
+/* NAT_ANSWERS: a connection that an outside host opened to an external port, with the inside end. NAT_BETWEEN: of two inside hosts,
+ * each of which has the external end of the other; NAT_HAIRPIN: one direction of that, where packets are not translated when they
+ * arrive. */
+enum nat_role { NAT_OTHER, NAT_FROM_INSIDE, NAT_ANSWERS, NAT_TO_EXTERNAL, NAT_UNSOLICITED, NAT_HAIRPIN, NAT_BETWEEN };
 enum nat_filter { NAT_ALL, NAT_ADDRESS, NAT_ADDRESS_PORT };
 
 struct nat {
@@ -194,7 +203,8 @@ static void nat_map(const struct sl_event *event, struct nat_flow *flow, uint8_t
     struct nat_mapping *mapping = sl_object_bytes_of(flow->mapping);
     struct sl_object *object = mapping ? SLUICE_SHARED_AT(box, endpoint, flow->endpoint) : NULL;
     struct nat_endpoint *endpoint = sl_shared_struct(object);
-    const uint32_t inside = ip4_address(event, flow->inside), outside = ip4_address(event, flow->inside ^ 1u);
+    const uint32_t inside = ip4_address(event, flow->inside);
+    const uint32_t outside = flow->role == NAT_BETWEEN ? nat->address : ip4_address(event, flow->inside ^ 1u);
     enum sl_store_status status = SL_STORE_FAILED;
     if (endpoint && (flow->role != NAT_ANSWERS || endpoint->port))
         status = nat_assign(box, endpoint, protocol, inside, number);
@@ -219,9 +229,9 @@ static void nat_map(const struct sl_event *event, struct nat_flow *flow, uint8_t
     }
 }
 
-/* The inside endpoint that has an external port, if packets from an outside end pass the filter; NULL: it is dropped. */
-static const struct nat_inside *nat_inside_at(const struct sl_event *event, uint8_t protocol, uint16_t port, uint32_t from, uint16_t from_port) {
-    struct sl_box *box = event->box;
+/* The inside endpoint that has an external port, if packets from an outside end pass the filter; NULL: *why counts those that do
+ * not. */
+static const struct nat_inside *nat_inside_of(struct sl_box *box, uint8_t protocol, uint16_t port, uint32_t from, uint16_t from_port, uint64_t **why) {
     const struct nat *nat = SLUICE_WORKER_OF(box);
     struct sl_object *object = SLUICE_SHARED_AT(box, inside_of, port);
     const struct nat_inside *inside = sl_shared_struct(object);
@@ -229,7 +239,7 @@ static const struct nat_inside *nat_inside_at(const struct sl_event *event, uint
     if (!inside || inside->protocol != protocol) {
         if (inside && !inside->protocol)
             sl_shared_forget(object);
-        nat_drop(event, &SLUICE_COUNTER_OF(box, unmapped));
+        *why = &SLUICE_COUNTER_OF(box, unmapped);
         return NULL;
     }
     bool forwarded = port < SLUICE_PARAMETER_OF(box, first_port) || port > SLUICE_PARAMETER_OF(box, last_port);
@@ -239,10 +249,16 @@ static const struct nat_inside *nat_inside_at(const struct sl_event *event, uint
     if (!there && nat->filter == NAT_ADDRESS_PORT &&   /* any port of a server that a data connection was announced to */
         sl_shared_contains(SLUICE_SHARED_AT(box, contacted, port), nat_outside(nat, from, 0), &there) != SL_STORE_DONE)
         there = 0;
-    if (!there) {
-        nat_drop(event, &SLUICE_COUNTER_OF(box, filtered));
-        return NULL;
-    }
+    *why = &SLUICE_COUNTER_OF(box, filtered);
+    return there ? inside : NULL;
+}
+
+/* The same for the current packet, which is dropped if there is none. */
+static const struct nat_inside *nat_inside_at(const struct sl_event *event, uint8_t protocol, uint16_t port, uint32_t from, uint16_t from_port) {
+    uint64_t *why = NULL;
+    const struct nat_inside *inside = nat_inside_of(event->box, protocol, port, from, from_port, &why);
+    if (!inside)
+        nat_drop(event, why);
     return inside;
 }
 
@@ -301,6 +317,56 @@ static void nat_hairpin(const struct sl_event *event, uint8_t protocol, uint16_t
     }
 }
 
+/* The first packet of a connection of two inside hosts: it keeps the external port of the one that it is sent to. */
+static void nat_call(const struct sl_event *event, struct nat_flow *flow, uint8_t protocol) {
+    const unsigned side = flow->inside ^ 1u;
+    const uint64_t number = nat_endpoint_number(protocol, ip4_address(event, side), ip4_port(event, side));
+    struct sl_object *object = SLUICE_SHARED_AT(event->box, endpoint, number);
+    struct nat_endpoint *endpoint = sl_shared_struct(object);
+    if (endpoint && endpoint->port) {
+        flow->called = number;
+        flow->called_port = (uint16_t)endpoint->port;
+        endpoint->flows++;
+        sl_shared_put(object);
+        sl_shared_leave_to_store(object);
+    } else if (endpoint) {
+        sl_shared_forget(object);
+    }
+}
+
+/* A packet of such a connection, which has the inside end of its receiver already (RFC 4787, REQ-9). */
+static void nat_between(const struct sl_event *event, struct nat_flow *flow, uint8_t protocol) {
+    struct sl_box *box = event->box;
+    if (!flow->asked && sl_is_dropped(box))
+        return;
+    if (!flow->asked) {
+        nat_call(event, flow, protocol);
+        if (flow->called)
+            nat_map(event, flow, protocol, ip4_port(event, flow->inside), flow->called_port);
+    }
+    flow->asked = true;
+    const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
+    if (!mapping || !mapping->port) {
+        nat_drop(event, flow->called ? &SLUICE_COUNTER_OF(box, no_port) : &SLUICE_COUNTER_OF(box, unmapped));
+        return;
+    }
+    const uint16_t port = event->side == flow->inside ? (uint16_t)mapping->port : flow->called_port;
+    if (nat_rewrite(event, true, SLUICE_WORKER_OF(box)->address, nat_port_place(event, true), port)) {
+        nat_count(event, protocol == NAT_TCP);
+        SLUICE_COUNTER_OF(box, hairpinned)++;
+        SLUICE_REDIRECT(box, sl_packet_frame(event)->port);
+    }
+}
+
+/* The role of a connection whose current packet was translated when it arrived, and which was none of the function's before. */
+static void nat_take_arrived(const struct sl_event *event, struct nat_flow *flow) {
+    const struct nat *nat = SLUICE_WORKER_OF(event->box);
+    const unsigned from = event->side & 1;
+    const bool between = (ip4_address(event, from) & nat->mask) == nat->inside;
+    flow->role = between ? NAT_BETWEEN : NAT_ANSWERS;
+    flow->inside = (uint8_t)(between ? from : from ^ 1u);
+}
+
 #include "nat_ftp.h"
 
 static void nat_packet(const struct sl_event *event, bool tcp) {
@@ -313,11 +379,24 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
     uint8_t protocol = tcp ? NAT_TCP : NAT_UDP;
     if (!flow->known)   /* another instance had it before */
         nat_begin(event, false, tcp);
+    const bool arrived = sl_arrived(event->box);
+    if (arrived && (flow->role == NAT_OTHER || flow->role == NAT_UNSOLICITED))
+        nat_take_arrived(event, flow);
+    if (arrived && flow->role == NAT_BETWEEN) {
+        nat_between(event, flow, protocol);
+        return;
+    }
     const bool control = tcp && nat_is_control(event->box, ip4_port(event, 0), ip4_port(event, 1));
     if (flow->role == NAT_FROM_INSIDE || flow->role == NAT_ANSWERS || flow->role == NAT_HAIRPIN) {
+        if (!flow->asked && sl_is_dropped(event->box))
+            return;   /* another function does not let the connection begin */
         if (!flow->asked)
             nat_map(event, flow, protocol, ip4_port(event, flow->inside), ip4_port(event, flow->inside ^ 1u));
         flow->asked = true;
+        if (arrived) {   /* it has the inside end already */
+            nat_count(event, tcp);
+            return;
+        }
         const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
         if (!mapping || !mapping->port) {
             nat_drop(event, flow->role == NAT_ANSWERS ? &SLUICE_COUNTER_OF(event->box, unsolicited) : &SLUICE_COUNTER_OF(event->box, no_port));
@@ -369,11 +448,14 @@ static void nat_end(const struct sl_event *event, uint64_t reason, uint8_t proto
     }
     const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
     if (mapping && mapping->port) {
-        if (protocol == NAT_TCP && flow->role != NAT_HAIRPIN && nat_is_control(event->box, ip4_port(event, 0), ip4_port(event, 1)))
+        if (protocol == NAT_TCP && flow->role != NAT_HAIRPIN && flow->role != NAT_BETWEEN && nat_is_control(event->box, ip4_port(event, 0), ip4_port(event, 1)))
             nat_control_end(event->box, nat_control_at(event->box, mapping->port, ip4_address(event, flow->inside ^ 1u),
                                                        ip4_port(event, flow->inside ^ 1u)));
         nat_leave(event->box, flow->endpoint);
     }
+    if (flow->called)
+        nat_leave(event->box, flow->called);
+    flow->called = 0;
     sl_shared_drop(flow->mapping);
     flow->mapping = NULL;
 }
@@ -399,13 +481,22 @@ SLUICE_ON(udp, dropped) { nat_guard(event); }
 SLUICE_ON(ipv4, malformed) { nat_guard(event); }
 SLUICE_ON(ipv4, dropped) { nat_guard(event); }
 
+#include "nat_arrival.h"
+
+SLUICE_ARRIVAL { return nat_arrives(box); }
+
 /* Untranslated packets must not leave with an inside address. A header of TCP or UDP that was not captured causes no
  * event of these layers. */
 SLUICE_ON(ipv4, packet) {
     const uint8_t *ip = event->unit.at;
-    if (event->unit.captured < 20 || !ip4_is_outermost(event) || !nat_goes_out(SLUICE_WORKER_OF(event->box), ip))
+    const struct nat *nat = SLUICE_WORKER_OF(event->box);
+    if (event->unit.captured < 20 || !ip4_is_outermost(event))
         return;
     bool tcp = ip[9] == NAT_TCP, icmp = ip[9] == NAT_ICMP, fragment = sl_load_be16(ip + 6) & 0x3fff;
+    if (fragment && sl_load_be32(ip + 16) == nat->address)
+        nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsupported));
+    if (!nat_goes_out(nat, ip))
+        return;
     if (fragment || (!tcp && !icmp && ip[9] != NAT_UDP))
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsupported));
     else if (event->unit.captured < 4 * (ip[0] & 15u) + (tcp ? NAT_TCP_HEADER : icmp ? NAT_ECHO : NAT_PORTS))

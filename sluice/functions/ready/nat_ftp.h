@@ -295,33 +295,39 @@ static bool nat_ftp_out(const struct sl_event *event, const struct nat_flow *flo
 }
 
 /* Replaces a number of the current packet that the outside host has of the inside one's. */
-static void nat_number_back(const struct sl_event *event, const struct nat_control *control, const uint8_t *at) {
+static void nat_number_back(struct sl_box *box, const struct nat_control *control, const uint8_t *at) {
     uint8_t bytes[4];
     sl_store_be32(bytes, nat_number_in(control, (uint32_t)sl_load_be32(at)));
-    SLUICE_REWRITE(event->box, at, bytes, 4);
+    SLUICE_REWRITE(box, at, bytes, 4);
 }
 
-/* A segment of the outside host to an external port: its acknowledgments, also in blocks (RFC 2018, 3), is of the numbers
- * that it got. */
-static void nat_ftp_in(const struct sl_event *event, uint16_t port, unsigned outside) {
-    struct tcp_place place;
-    struct sl_object *object = nat_control_at(event->box, port, ip4_address(event, outside), ip4_port(event, outside));
+/* A segment of the outside end `address`, `other` to an external port: its acknowledgments, also in blocks (RFC 2018, 3), are of
+ * the numbers that it got. */
+static void nat_ftp_back(struct sl_box *box, const struct tcp_place *place, uint16_t port, uint32_t address, uint16_t other) {
+    struct sl_object *object = nat_control_at(box, port, address, other);
     const struct nat_control *control = sl_shared_struct(object);
     if (!control)
         return;
-    if ((control->edits || control->shift) && tcp_place_of(event, sl_packet_frame(event), &place)) {
-        if (place.at[13] & TCP_ACK)
-            nat_number_back(event, control, place.at + 8);
-        for (uint32_t at = 20; at < place.header && place.at[at];) {
-            uint32_t size = place.at[at] == 1 ? 1 : at + 1 < place.header ? place.at[at + 1] : 0;
-            if (!size || (place.at[at] != 1 && size < 2) || size > place.header - at)
+    if (control->edits || control->shift) {
+        if (place->at[13] & TCP_ACK)
+            nat_number_back(box, control, place->at + 8);
+        for (uint32_t at = 20; at < place->header && place->at[at];) {
+            uint32_t size = place->at[at] == 1 ? 1 : at + 1 < place->header ? place->at[at + 1] : 0;
+            if (!size || (place->at[at] != 1 && size < 2) || size > place->header - at)
                 break;
-            for (uint32_t i = at + 2; place.at[at] == 5 && i + 4 <= at + size; i += 4)
-                nat_number_back(event, control, place.at + i);
+            for (uint32_t i = at + 2; place->at[at] == 5 && i + 4 <= at + size; i += 4)
+                nat_number_back(box, control, place->at + i);
             at += size;
         }
     }
     nat_control_leave(object, control);
+}
+
+/* The same for the current packet of a connection, whose side `outside` is the outside end. */
+static void nat_ftp_in(const struct sl_event *event, uint16_t port, unsigned outside) {
+    struct tcp_place place;
+    if (tcp_place_of(event, sl_packet_frame(event), &place))
+        nat_ftp_back(event->box, &place, port, ip4_address(event, outside), ip4_port(event, outside));
 }
 
 #endif

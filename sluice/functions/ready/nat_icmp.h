@@ -7,13 +7,13 @@
 
 enum { NAT_ERROR_HEADER = 8, NAT_REPLY = 0, NAT_REQUEST = 8 };
 
-/* Reads the packet that an error quotes: its header and, at most, 20 bytes. */
-static bool nat_quote(const struct sl_event *event, struct quoted_packet *quoted) {
-    if (event->unit.captured < NAT_ERROR_HEADER + 20 + 8)
+/* Reads the packet that an error quotes: its header and, at most, 20 bytes. unit: the error, from its ICMP header on. */
+static bool nat_quote(sl_bytes unit, struct quoted_packet *quoted) {
+    if (unit.captured < NAT_ERROR_HEADER + 20 + 8)
         return false;
-    const uint8_t *ip = event->unit.at + NAT_ERROR_HEADER;
+    const uint8_t *ip = unit.at + NAT_ERROR_HEADER;
     const struct sl_ip_place *place = &quoted->ip;
-    return quoted_read(quoted, ip, event->unit.captured - NAT_ERROR_HEADER, 4 * (ip[0] & 15u) + 20) && place->version == 4 &&
+    return quoted_read(quoted, ip, unit.captured - NAT_ERROR_HEADER, 4 * (ip[0] & 15u) + 20) && place->version == 4 &&
            place->first && place->payload + 8 <= quoted->frame.captured &&
            (place->protocol == NAT_TCP || place->protocol == NAT_UDP || place->protocol == NAT_ICMP);
 }
@@ -23,50 +23,64 @@ static uint32_t nat_quoted_number(const struct quoted_packet *quoted, bool sourc
     return quoted->ip.payload + (quoted->ip.protocol == NAT_ICMP ? 4 : source ? 0 : 2);
 }
 
-/* Replaces an end of the quoted packet, and the address of the error itself. */
-static void nat_requote(const struct sl_event *event, struct quoted_packet *quoted, bool source, uint32_t address, uint16_t number) {
+/* Replaces an end of the quoted packet, and the address of the error itself, which is at `outer`. False: it could not. */
+static bool nat_requote(struct sl_box *box, sl_bytes unit, const uint8_t *outer, struct quoted_packet *quoted, bool source,
+                        uint32_t address, uint16_t number) {
     uint8_t bytes[4], port[2];
-    const uint8_t *outer = ip4_address_place(event, !source);
     sl_store_be32(bytes, address);
     sl_store_be16(port, number);
     quoted_replace(quoted, source ? 12 : 16, bytes, 4);
     quoted_replace(quoted, nat_quoted_number(quoted, source), port, 2);
-    if (outer && SLUICE_REWRITE(event->box, event->unit.at + NAT_ERROR_HEADER, quoted->bytes, quoted->frame.captured) &&
-        SLUICE_REWRITE(event->box, outer, bytes, 4)) {
-        SLUICE_WORKER_OF(event->box)->done = sl_packet_number(event);
-        SLUICE_COUNTER_OF(event->box, errors_translated)++;
-        return;
-    }
-    nat_drop(event, &SLUICE_COUNTER_OF(event->box, unchanged));
+    if (!outer || !SLUICE_REWRITE(box, unit.at + NAT_ERROR_HEADER, quoted->bytes, quoted->frame.captured) ||
+        !SLUICE_REWRITE(box, outer, bytes, 4))
+        return false;
+    SLUICE_COUNTER_OF(box, errors_translated)++;
+    return true;
 }
 
-/* An error from the outside about a packet of an inside endpoint. Its sender is not filtered: it is a router on the path. */
-static void nat_error_in(const struct sl_event *event, const struct nat *nat) {
-    struct quoted_packet quoted;
-    bool ours = nat_quote(event, &quoted) && sl_load_be32(quoted.bytes + 12) == nat->address;
+/* The same for the current packet, which is dropped if it could not. */
+static void nat_translate_error(const struct sl_event *event, struct quoted_packet *quoted, bool source, uint32_t address, uint16_t number) {
+    if (nat_requote(event->box, event->unit, ip4_address_place(event, !source), quoted, source, address, number))
+        SLUICE_WORKER_OF(event->box)->done = sl_packet_number(event);
+    else
+        nat_drop(event, &SLUICE_COUNTER_OF(event->box, unchanged));
+}
+
+/* The inside endpoint whose packet an error from the outside quotes; NULL: there is none. The error's sender is not filtered: it is
+ * a router on the path. */
+static const struct nat_inside *nat_quoted_inside(struct sl_box *box, sl_bytes unit, struct quoted_packet *quoted) {
+    bool ours = nat_quote(unit, quoted) && sl_load_be32(quoted->bytes + 12) == SLUICE_WORKER_OF(box)->address;
     struct sl_object *object =
-        ours ? SLUICE_SHARED_AT(event->box, inside_of, sl_load_be16(quoted.bytes + nat_quoted_number(&quoted, true))) : NULL;
+        ours ? SLUICE_SHARED_AT(box, inside_of, sl_load_be16(quoted->bytes + nat_quoted_number(quoted, true))) : NULL;
     const struct nat_inside *inside = sl_shared_struct(object);
-    if (inside && inside->protocol == quoted.ip.protocol) {
-        nat_requote(event, &quoted, true, inside->address, inside->port);
-        return;
-    }
+    if (inside && inside->protocol == quoted->ip.protocol)
+        return inside;
     if (inside && !inside->protocol)
         sl_shared_forget(object);
-    nat_drop(event, &SLUICE_COUNTER_OF(event->box, unmapped));
+    return NULL;
+}
+
+/* An error from the outside about a packet of an inside endpoint. */
+static void nat_error_in(const struct sl_event *event) {
+    struct quoted_packet quoted;
+    const struct nat_inside *inside = nat_quoted_inside(event->box, event->unit, &quoted);
+    if (inside)
+        nat_translate_error(event, &quoted, true, inside->address, inside->port);
+    else
+        nat_drop(event, &SLUICE_COUNTER_OF(event->box, unmapped));
 }
 
 /* An error from the inside about a packet of an outside host to an inside endpoint. */
 static void nat_error_out(const struct sl_event *event, const struct nat *nat) {
     struct quoted_packet quoted;
     struct sl_object *object = NULL;
-    if (nat_quote(event, &quoted) && quoted.ip.protocol != NAT_ICMP)
+    if (nat_quote(event->unit, &quoted) && quoted.ip.protocol != NAT_ICMP)
         object = SLUICE_SHARED_AT(event->box, endpoint,
                                   nat_endpoint_number(quoted.ip.protocol, (uint32_t)sl_load_be32(quoted.bytes + 16),
                                                       (uint16_t)sl_load_be16(quoted.bytes + nat_quoted_number(&quoted, false))));
     const struct nat_endpoint *endpoint = sl_shared_struct(object);
     if (endpoint && endpoint->port) {
-        nat_requote(event, &quoted, false, nat->address, (uint16_t)endpoint->port);
+        nat_translate_error(event, &quoted, false, nat->address, (uint16_t)endpoint->port);
         sl_shared_leave_to_store(object);
         return;
     }
@@ -74,6 +88,8 @@ static void nat_error_out(const struct sl_event *event, const struct nat *nat) {
         sl_shared_forget(object);
     nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsupported));
 }
+
+static bool nat_is_error(uint8_t type) { return (type >= 3 && type <= 5) || type == 11 || type == 12; }
 
 static void nat_icmp(const struct sl_event *event) {
     struct sl_box *box = event->box;
@@ -86,11 +102,18 @@ static void nat_icmp(const struct sl_event *event) {
         return;
     }
     uint32_t from = (uint32_t)sl_load_be32(place), to = (uint32_t)sl_load_be32(place + 4);
-    bool error = (unit[0] >= 3 && unit[0] <= 5) || unit[0] == 11 || unit[0] == 12;
+    const bool error = nat_is_error(unit[0]);
+    if (sl_arrived(box)) {   /* it has the inside end already */
+        if (!error)
+            nat_count(event, false);
+        return;
+    }
     bool out = (from & nat->mask) == nat->inside && (to & nat->mask) != nat->inside && to != nat->address;
     uint16_t id = (uint16_t)sl_load_be16(unit + 4);
     if (out && unit[0] == NAT_REQUEST && event->instance) {
         struct nat_flow *flow = SLUICE_STATE_OF(event);
+        if (!flow->asked && sl_is_dropped(box))
+            return;
         if (!flow->asked)
             nat_map(event, flow, NAT_ICMP, id, 0);
         flow->asked = true;
@@ -108,7 +131,7 @@ static void nat_icmp(const struct sl_event *event) {
         nat_count(event, false);
         nat_rewrite(event, false, inside->address, unit + 4, inside->port);
     } else if (error && to == nat->address) {
-        nat_error_in(event, nat);
+        nat_error_in(event);
     } else if (error && out) {
         nat_error_out(event, nat);
     } else if (to == nat->address) {

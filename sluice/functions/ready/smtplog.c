@@ -40,6 +40,7 @@ struct smtplog_state {
     uint32_t path;
     bool over, seen[2];
     bool secured;                     /* TLS has begun */
+    bool moved;                       /* in TLS, from another instance: it is not read further */
 };
 SLUICE_STATE(struct smtplog_state)
 
@@ -276,12 +277,12 @@ SLUICE_ON(tcp, created) {
 
 SLUICE_ON(tcp, data) {
     struct smtplog_state *state = event->instance && data->bytes.captured ? SLUICE_STATE_OF(event) : NULL;
-    if (!state || state->over)
+    if (!state || state->over || state->moved)
         return;
     struct log_tls *tls = smtplog_tls(event, state, data->bytes.at[0]);
     if (tls)
         tls_connection_bytes(tls->tls, event->side & 1, data->bytes.at, data->bytes.captured, sl_packet_time(event));
-    else if (!(state->connection && state->connection->session.tls))   /* the state of TLS does not move with the connection */
+    else
         smtplog_bytes(event, state, event->side & 1, data->bytes.at, data->bytes.captured);
     if (state->over)
         log_tls_free(&state->tls, &SLUICE_WORKER_OF(event->box)->budget);
@@ -289,7 +290,7 @@ SLUICE_ON(tcp, data) {
 
 SLUICE_ON(tcp, gap) {
     struct smtplog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (!state)
+    if (!state || state->moved)
         return;
     if (state->tls) {
         state->tls->event = event;
@@ -317,12 +318,25 @@ SLUICE_DESTROY {
     log_tls_free(&state->tls, &SLUICE_WORKER_OF(box)->budget);
 }
 
+/* Whether TLS has begun, STARTTLS was accepted, or bytes wait in which TLS may begin. */
+static bool smtplog_in_tls(const struct smtplog_state *state)
+{
+    const struct tls_look *look = state->tls ? state->tls->tls->look : NULL;
+    bool waits = look && (look[0].used || look[1].used), accepted = state->connection && state->connection->session.tls;
+    return !state->over && (state->secured || accepted || waits);
+}
+
 SLUICE_STORED(zero, "a session of SMTP: its dialogue, and the current message") {
     struct smtplog *smtp = SLUICE_WORKER_OF(box);
+    bool in_tls = smtplog_in_tls(state);
     log_path_stored(stored, &smtp->log, box, &state->path);
+    SL_STORED(stored, in_tls);
+    SL_STORED(stored, state->moved);
     SL_STORED(stored, state->over);
     SL_STORED(stored, state->seen);
     SL_STORED(stored, state->secured);
+    SLUICE_COUNTER_OF(box, smtp_tls_moved) += stored->reads && in_tls && !state->moved;
+    state->moved |= stored->reads && in_tls;
     if (!sl_stored_more(stored, state->connection != NULL))
         return;
     struct smtplog_connection *connection = sl_stored_block(stored, state->connection, sizeof *connection, sizeof *connection);
@@ -338,7 +352,6 @@ SLUICE_STORED(zero, "a session of SMTP: its dialogue, and the current message") 
     SL_STORED(stored, connection->client);
     connection->client &= 1;
     smtp_session_stored(stored, &connection->session);
-    SLUICE_COUNTER_OF(box, smtp_tls_moved) += stored->reads && connection->session.tls;
 }
 
 SLUICE_OPEN {

@@ -125,7 +125,7 @@ static void sshlog_hassh(struct log_text *row, const struct log_hashes *hashes, 
     }
     bool offered = side->step == SSHLOG_OFFERED && !text.failed;
     log_name(row, server ? "hassh_server" : "hassh");
-    if (offered && log_hash(hashes, hashes->md5, text.at, text.used, hash)) {
+    if (offered && log_hash(hashes, &hashes->md5, text.at, text.used, hash)) {
         log_put(row, "\"");
         log_hex(row, hash, 16);
         log_put(row, "\"");

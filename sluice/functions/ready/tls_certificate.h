@@ -121,7 +121,7 @@ SL_COLD bool tls_certificate(struct log_text *text, const struct tls_x509 *x509,
     if (!certificate)
         return false;
     log_put(text, "{\"sha256\":\"");
-    if (log_hash(hashes, hashes->sha256, at, length, hash))
+    if (log_hash(hashes, &hashes->sha256, at, length, hash))
         log_hex(text, hash, LOG_HASH_MOST);
     const void *serial = x509->serial(certificate);
     log_put(text, "\",\"serial\":\"");

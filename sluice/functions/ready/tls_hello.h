@@ -115,7 +115,7 @@ static inline void tls_hexadecimal(char *to, const uint8_t *hash, unsigned bytes
 static inline void tls_ja4_hash(char *to, const struct log_hashes *hashes, const struct log_text *text, bool empty) {
     uint8_t hash[LOG_HASH_MOST];
     strcpy(to, "000000000000");
-    if (!empty && log_hash(hashes, hashes->sha256, text->at, text->used, hash))
+    if (!empty && log_hash(hashes, &hashes->sha256, text->at, text->used, hash))
         tls_hexadecimal(to, hash, 6);
 }
 
@@ -174,7 +174,7 @@ static inline void tls_ja3(struct tls_hello *hello, const struct log_hashes *has
         log_put(&text, ",");
         tls_join(&text, &offer->formats, "%u", "-");
     }
-    if (!text.failed && log_hash(hashes, hashes->md5, text.at, text.used, hash))
+    if (!text.failed && log_hash(hashes, &hashes->md5, text.at, text.used, hash))
         tls_hexadecimal(hello->ja3, hash, 16);
     free(text.at);
 }

@@ -14,6 +14,7 @@ enum {
     TLS_CLIENT_HELLO = 1, TLS_SERVER_HELLO = 2, TLS_NEW_TICKET = 4, TLS_ENCRYPTED_EXTENSIONS = 8, TLS_CERTIFICATE = 11,
     TLS_RECORD_MOST = (1 << 14) + 2048,   /* RFC 5246, 6.2.3 */
     TLS_MESSAGE_MOST = 1 << 18,           /* maximum size of a stored message: long certificate chains have 20 KB */
+    TLS_MESSAGE_FIRST = 4096,             /* room for a message at first; more is taken as its bytes come, whatever it claims */
     TLS_BEGINNING = 11,                   /* bytes used to detect the beginning of TLS */
 };
 
@@ -71,6 +72,24 @@ static inline uint32_t tls_message_length(const struct tls_message *message) {
     return (uint32_t)sl_load_be(message->head + 1, 3);
 }
 
+/* Ensures that a message, which may be stored, has room for `used` bytes of its body. Returns false without memory. */
+static inline bool tls_message_room(struct tls_message *message, struct log_budget *budget, uint32_t used) {
+    if (used < message->room)
+        return true;
+    uint32_t whole = message->used + message->left + 1;
+    uint32_t room = (uint32_t)sl_min(whole, sl_max(TLS_MESSAGE_FIRST, 2 * (uint64_t)used + 1));
+    bool taken = log_take(budget, room - message->room);
+    uint8_t *larger = taken ? realloc(message->body, room) : NULL;
+    if (!larger) {
+        log_give(budget, taken ? room - message->room : 0);
+        return false;
+    }
+    message->body = larger;
+    message->room = room;
+    message->budget = budget;
+    return true;
+}
+
 /* Processes bytes of handshake messages from records or CRYPTO frames. Returns false if the side has stopped. */
 static inline bool tls_messages(struct tls_side *side, const struct tls_reading *reading, const uint8_t *at, uint32_t length) {
     struct tls_message *message = &side->message;
@@ -92,19 +111,17 @@ static inline bool tls_messages(struct tls_side *side, const struct tls_reading 
                     tls_side_stop(side, TLS_TOO_LONG);
                     return false;
                 }
-                bool taken = log_take(reading->budget, message->left + 1);
-                message->body = taken ? malloc(message->left + 1) : NULL;
-                if (!message->body) {
-                    if (taken)
-                        log_give(reading->budget, message->left + 1);
+                if (!tls_message_room(message, reading->budget, 0)) {
                     tls_side_stop(side, TLS_NO_MEMORY);
                     return false;
                 }
-                message->budget = reading->budget;
-                message->room = message->left + 1;
             }
         }
         uint32_t take = (uint32_t)sl_min(message->left, length);
+        if (message->body && !tls_message_room(message, reading->budget, message->used + take)) {
+            tls_side_stop(side, TLS_NO_MEMORY);
+            return false;
+        }
         if (take && message->body)
             memcpy(message->body + message->used, at, take);
         message->used += message->body ? take : 0;
@@ -232,7 +249,7 @@ __attribute__((unused)) static inline void tls_message_stored(struct sl_stored *
     }
     if (stored->reads) {
         bool fits = message->left <= TLS_MESSAGE_MOST && message->used <= TLS_MESSAGE_MOST - message->left;
-        uint32_t room = fits ? message->left + message->used + 1 : 0;
+        uint32_t room = fits ? message->used + 1 : 0;
         message->body = fits ? log_allocate(budget, room) : NULL;
         if (!message->body) {
             message->used = 0;

@@ -1,4 +1,4 @@
-/* Writes a row for each TLS connection over TCP or QUIC, and each of DTLS, with at least one hello: versions, cipher suite, server
+/* Writes a row for each TLS connection over TCP, SCTP or QUIC, and each of DTLS, with at least one hello: versions, cipher suite, server
  * name, protocols, resumption, unencrypted certificates, and the fingerprints JA3, JA3S, JA4 and JA4S.
  *
  * Over TCP, TLS is detected by its first record, on any port, and also after other bytes, for example after STARTTLS or
@@ -10,6 +10,7 @@
 #include "log_datagram.h"
 #include "log_quic.h"
 #include "log_row.h"
+#include "log_sctp.h"
 #include "tls_certificate.h"
 #include "tls_ciphers.h"
 #include "tls_connection.h"
@@ -30,8 +31,9 @@ SLUICE_COUNTER(tls_malformed_hellos, "hellos that could not be read to their end
 SLUICE_COUNTER(tls_malformed_certificates, "certificates that could not be read")
 SLUICE_COUNTER(tls_connections_left_out, "connections that are not in the log, as too many were open")
 SLUICE_COUNTER(tls_without_key, "sides whose encrypted handshake is not read: their secrets are not in the key log")
+SLUICE_COUNTER(tls_ciphers, "sides of TLS 1.3 whose encrypted handshake is not read: their cipher is none with AES-GCM, AES-CCM or ChaCha20-Poly1305")
 SLUICE_COUNTER(tls_refused, "sides whose encrypted handshake is not read further, as a record is not valid, or not authentic")
-SLUICE_COUNTER(tls_not_continued, "connections whose encrypted handshake is not read further, as another process has them now")
+SLUICE_COUNTER(tls_not_continued, "connections whose encrypted handshake, and associations of SCTP whose TLS, is not read further, as another process has them now")
 SLUICE_COUNTER(tls_no_memory, "sides that are not read for want of memory, or of the bound's")
 
 enum { TLSLOG_SIDES = 6, TLSLOG_ALERTS = 8 };   /* TCP: 2 streams; QUIC: 2 for each of 3 levels */
@@ -42,6 +44,7 @@ struct tlslog_connection {
     struct log_flow flow;
     uint64_t time;
     char transport;                    /* as in JA4: t, q, or d of DTLS */
+    bool sctp;                         /* it is carried by SCTP */
     bool has_client, has_server, client_certificate, written, has_certificates;
     uint8_t client;                    /* the side that sent the ClientHello */
     uint8_t client_hellos, attempt;
@@ -57,9 +60,10 @@ struct tlslog_connection {
     struct tls_connection *tls;        /* over TCP; NULL: without secrets */
 };
 
-/* The state of a TCP or QUIC connection, or of a flow of UDP. */
+/* The state of a TCP or QUIC connection, of a flow of UDP, or of a stream of SCTP, or of an association with DTLS in it. */
 struct tlslog_state {
     struct tlslog_connection *connection;
+    struct log_sctp *sctp;             /* the streams of an association */
     uint32_t path;
     uint32_t random : 31;              /* DTLS: of the client of the last connection */
     uint32_t over : 1;                 /* parsing has ended */
@@ -74,6 +78,7 @@ struct tlslog {
     struct tls_secrets secrets;
     uint64_t open;
     struct log_quic quic;
+    struct log_sctp_association association;
 };
 SLUICE_WORKER(struct tlslog)
 
@@ -166,7 +171,8 @@ static void tlslog_row(struct sl_box *box, struct tlslog_connection *connection)
         return;
     connection->written = true;
     struct log_text *row = log_begin(&tls->log, box, &connection->flow, connection->client, connection->time);
-    log_word(row, "transport", connection->transport == 'q' ? "quic" : connection->transport == 'd' ? "udp" : "tcp");
+    const char *transport = connection->transport == 'q' ? "quic" : connection->transport == 'd' ? "udp" : "tcp";
+    log_word(row, "transport", connection->sctp ? "sctp" : transport);
     log_word(row, "version", connection->has_server ? tlslog_version(connection->answer.best, text) : NULL);
     tlslog_client(row, connection);
     tlslog_server(row, connection);
@@ -381,93 +387,107 @@ static struct tlslog_connection *tlslog_connection(struct sl_box *box, struct tl
 
 #include "tlslog_sealed.h"
 
-/* --- TCP --- */
+/* --- TCP, and streams of SCTP --- */
+
+/* Begins a connection over TCP, or in a stream; NULL at a bound. `of`: the event of what carries it. */
+static struct tlslog_connection *tlslog_begin(const struct sl_event *of, struct tlslog_state *state, uint32_t path)
+{
+    struct tlslog *tls = SLUICE_WORKER_OF(of->box);
+    struct log_flow flow = log_flow_of(of, path);
+    struct tlslog_connection *connection = tlslog_connection(of->box, state, &flow, 't');
+    if (connection && tls_secrets_exist(&tls->secrets)) {
+        connection->tls =
+            tls_connection_new(&tlslog_owner, connection, &tls->secrets, &tls->budget, SLUICE_PARAMETER_OF(of->box, search));
+        SLUICE_COUNTER_OF(of->box, tls_no_memory) += !connection->tls;
+    }
+    return connection;
+}
+
+/* Writes the row of a connection of which no more is read. */
+static void tlslog_settle(struct sl_box *box, struct tlslog_state *state)
+{
+    struct tlslog_connection *connection = state->connection;
+    if (connection->side[0].state != TLS_STOPPED || connection->side[1].state != TLS_STOPPED || tlslog_waits(connection))
+        return;
+    tlslog_row(box, connection);
+    tlslog_free(box, state);
+    state->over = true;
+}
+
+/* Bytes of a side, in order. */
+static void tlslog_bytes(const struct sl_event *event, struct tlslog_state *state, uint8_t number, const uint8_t *at, uint32_t length)
+{
+    struct tlslog_connection *connection = state->connection;
+    struct tls_side *side = &connection->side[number];
+    if (connection->tls) {
+        tls_connection_bytes(connection->tls, number, at, length, sl_packet_time(event));
+        if (side->state == TLS_STOPPED)
+            tlslog_settle(event->box, state);
+    }
+    if (!state->connection || side->state == TLS_STOPPED)
+        return;
+    bool first = side->state == TLS_SEARCHING && !side->searched && !side->head_used && length;
+    if (first && at[0] == TLS_ALERT && connection->side[number ^ 1].begun)
+        side->state = TLS_IN_RECORDS;   /* the other side's hello is refused */
+    struct tlslog_reading reading = {event->box, connection, number, number, false};
+    struct tls_reading callbacks = tlslog_callbacks(&reading);
+    tls_side_bytes(side, &callbacks, at, length);
+    if (side->state != TLS_STOPPED)
+        return;
+    tlslog_stopped(event->box, side->stop);
+    tlslog_settle(event->box, state);
+}
+
+static void tlslog_gap(struct tlslog_connection *connection, unsigned number, uint64_t length)
+{
+    struct tls_side *side = &connection->side[number];
+    if (connection->tls)
+        tls_connection_missing(connection->tls, number, length);
+    if (side->state == TLS_STOPPED)
+        return;
+    tls_side_gap(side);
+    if (side->state == TLS_STOPPED)
+        tlslog_stopped(connection->box, side->stop);
+}
+
+static void tlslog_end(struct tlslog_connection *connection)
+{
+    if (connection->tls)
+        tls_connection_end(connection->tls);
+    tlslog_row(connection->box, connection);
+}
 
 SLUICE_ON(tcp, created) {
     if (event->instance)
         SLUICE_STATE_OF(event)->path = log_path_of(&SLUICE_WORKER_OF(event->box)->log, event->box);
 }
 
-/* Begins a connection over TCP; NULL at a bound. */
-static struct tlslog_connection *tlslog_begin(const struct sl_event *event, struct tlslog_state *state)
-{
-    struct tlslog *tls = SLUICE_WORKER_OF(event->box);
-    struct log_flow flow = log_flow_of(event, state->path);
-    struct tlslog_connection *connection = tlslog_connection(event->box, state, &flow, 't');
-    if (connection && tls_secrets_exist(&tls->secrets)) {
-        connection->tls =
-            tls_connection_new(&tlslog_owner, connection, &tls->secrets, &tls->budget, SLUICE_PARAMETER_OF(event->box, search));
-        SLUICE_COUNTER_OF(event->box, tls_no_memory) += !connection->tls;
-    }
-    return connection;
-}
-
-/* Writes the row of a connection of which no more is read. */
-static void tlslog_settle(const struct sl_event *event, struct tlslog_state *state)
-{
-    struct tlslog_connection *connection = state->connection;
-    if (connection->side[0].state != TLS_STOPPED || connection->side[1].state != TLS_STOPPED || tlslog_waits(connection))
-        return;
-    tlslog_row(event->box, connection);
-    tlslog_free(event->box, state);
-    state->over = true;
-}
-
 SLUICE_ON(tcp, data) {
     struct tlslog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (!state || state->over)
         return;
-    struct tlslog_connection *connection = state->connection ? state->connection : tlslog_begin(event, state);
-    uint8_t number = event->side & 1;
-    if (!connection)
-        return;
-    struct tls_side *side = &connection->side[number];
-    if (connection->tls) {
-        tls_connection_bytes(connection->tls, number, data->bytes.at, data->bytes.captured, sl_packet_time(event));
-        if (side->state == TLS_STOPPED)
-            tlslog_settle(event, state);
-    }
-    if (!state->connection || side->state == TLS_STOPPED)
-        return;
-    bool first = side->state == TLS_SEARCHING && !side->searched && !side->head_used && data->bytes.captured;
-    if (first && data->bytes.at[0] == TLS_ALERT && connection->side[number ^ 1].begun)
-        side->state = TLS_IN_RECORDS;   /* the other side's hello is refused */
-    struct tlslog_reading reading = {event->box, connection, number, number, false};
-    struct tls_reading callbacks = tlslog_callbacks(&reading);
-    tls_side_bytes(side, &callbacks, data->bytes.at, data->bytes.captured);
-    if (side->state != TLS_STOPPED)
-        return;
-    tlslog_stopped(event->box, side->stop);
-    tlslog_settle(event, state);
+    if (state->connection || tlslog_begin(event, state, state->path))
+        tlslog_bytes(event, state, event->side & 1, data->bytes.at, data->bytes.captured);
 }
 
 SLUICE_ON(tcp, gap) {
-    struct tlslog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (!state || !state->connection)
-        return;
-    struct tls_side *side = &state->connection->side[event->side & 1];
-    if (state->connection->tls)
-        tls_connection_missing(state->connection->tls, event->side & 1, data->length);
-    if (side->state == TLS_STOPPED)
-        return;
-    tls_side_gap(side);
-    if (side->state == TLS_STOPPED)
-        tlslog_stopped(event->box, side->stop);
+    if (event->instance && SLUICE_STATE_OF(event)->connection)
+        tlslog_gap(SLUICE_STATE_OF(event)->connection, event->side & 1, data->length);
 }
 
 SLUICE_ON(tcp, end) {
-    struct tlslog_connection *connection = event->instance ? SLUICE_STATE_OF(event)->connection : NULL;
-    if (!connection)
-        return;
-    if (connection->tls)
-        tls_connection_end(connection->tls);
-    tlslog_row(event->box, connection);
+    if (event->instance && SLUICE_STATE_OF(event)->connection)
+        tlslog_end(SLUICE_STATE_OF(event)->connection);
 }
 
 #include "tlslog_dtls.h"
 #include "tlslog_quic.h"
+#include "tlslog_sctp.h"
 
-SLUICE_DESTROY { tlslog_free(box, state); }
+SLUICE_DESTROY {
+    tlslog_sctp_free(box, state);
+    tlslog_free(box, state);
+}
 
 #include "tlslog_stored.h"
 

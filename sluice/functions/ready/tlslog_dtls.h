@@ -1,4 +1,4 @@
-/* Connections of DTLS, in the flows of UDP. Part of tlslog.c. */
+/* Connections of DTLS, in the flows of UDP, and the associations of SCTP. Part of tlslog.c. */
 #ifndef TLSLOG_DTLS_H
 #define TLSLOG_DTLS_H
 
@@ -29,33 +29,39 @@ SLUICE_ON(udp, created) {
         SLUICE_STATE_OF(event)->path = log_path_of(&SLUICE_WORKER_OF(event->box)->log, event->box);
 }
 
-SLUICE_ON(udp, packet) {
-    sl_bytes bytes = tlslog_datagram(event, data->length);
-    if (!bytes.captured)
-        return;
-    struct tlslog_state *state = SLUICE_STATE_OF(event);
+/* Handles a datagram, or a message of SCTP, that may be DTLS. `of`: the event of what carries it. */
+static void tlslog_records(const struct sl_event *of, struct tlslog_state *state, sl_bytes bytes, bool sctp)
+{
+    struct sl_box *box = of->box;
     struct tlslog_connection *connection = state->connection;
     uint32_t random = dtls_random(bytes) & INT32_MAX;
     if (random && connection && connection->has_client && (connection->hello.random & INT32_MAX) != random)
-        tlslog_datagrams_end(event->box, state);
+        tlslog_datagrams_end(box, state);
     if (random && !state->connection && (!state->over || state->random != random)) {
         state->over = false;
         state->random = random;
     }
     if (!state->connection && (state->over || !dtls_begins(bytes)))
         return;
-    struct log_flow flow = log_flow_of(event, state->path);
-    connection = tlslog_connection(event->box, state, &flow, 'd');
+    struct log_flow flow = log_flow_of(of, state->path);
+    connection = tlslog_connection(box, state, &flow, 'd');
     if (!connection)
         return;
-    uint8_t number = event->side & 1;
-    struct tlslog_reading reading = {event->box, connection, number, number, false};
+    connection->sctp = sctp;
+    uint8_t number = of->side & 1;
+    struct tlslog_reading reading = {box, connection, number, number, false};
     struct tls_reading callbacks = tlslog_callbacks(&reading);
     tlslog_begun(&reading);
-    tlslog_stopped(event->box, dtls_datagram(&connection->datagrams[number], &callbacks, bytes));
+    tlslog_stopped(box, dtls_datagram(&connection->datagrams[number], &callbacks, bytes));
     connection->side[number].secured = connection->datagrams[number].secured;
     if (connection->side[0].secured && connection->side[1].secured)
-        tlslog_datagrams_end(event->box, state);
+        tlslog_datagrams_end(box, state);
+}
+
+SLUICE_ON(udp, packet) {
+    sl_bytes bytes = tlslog_datagram(event, data->length);
+    if (bytes.captured)
+        tlslog_records(event, SLUICE_STATE_OF(event), bytes, false);
 }
 
 SLUICE_ON(udp, end) {

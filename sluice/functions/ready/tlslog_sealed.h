@@ -15,9 +15,11 @@ static void tlslog_shut(void *user, unsigned side, enum tls_shut why)
 {
     const struct tlslog_connection *connection = user;
     struct sl_box *box = connection->box;
-    bool sealed = connection->side[side].stop == TLS_ENCRYPTED && connection->tls->opener.side[side].phase != TLS_IN_TRAFFIC;
+    const struct tls_opener *opener = &connection->tls->opener;
+    bool sealed = connection->side[side].stop == TLS_ENCRYPTED && opener->side[side].phase != TLS_IN_TRAFFIC;
     SLUICE_COUNTER_OF(box, tls_gaps) += why == TLS_SHUT_GAP && sealed;   /* one in the clear is counted there */
     SLUICE_COUNTER_OF(box, tls_without_key) += why == TLS_SHUT_NO_KEY;
+    SLUICE_COUNTER_OF(box, tls_ciphers) += why == TLS_SHUT_CIPHER && opener->suite.is_13;   /* older ones have certificates in the clear */
     SLUICE_COUNTER_OF(box, tls_refused) += why == TLS_SHUT_REFUSED;
     SLUICE_COUNTER_OF(box, tls_no_memory) += why == TLS_SHUT_NO_MEMORY;
 }

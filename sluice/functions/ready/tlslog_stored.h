@@ -6,9 +6,11 @@ SLUICE_STORED(zero, "the handshake of a connection so far: its hellos, certifica
     struct tlslog *tls = SLUICE_WORKER_OF(box);
     log_path_stored(stored, &tls->log, box, &state->path);
     uint32_t random = state->random;
-    bool over = state->over, sealed = state->connection && state->connection->tls;
+    bool over = state->over, sealed = state->connection && state->connection->tls, streams = tlslog_sctp_reads(state);
     SL_STORED(stored, random);
     SL_STORED(stored, over);
+    SL_STORED(stored, streams);
+    SLUICE_COUNTER_OF(box, tls_not_continued) += stored->reads && streams;
     state->random = random & INT32_MAX;
     state->over = over;
     if (!sl_stored_more(stored, state->connection != NULL))

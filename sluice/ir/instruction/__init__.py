@@ -49,6 +49,7 @@ from sluice.ir.instruction.layers import (
     NextMessages,
     NextOfSide,
     Pad,
+    SpendRecord,
     TooDeep,
 )
 from sluice.ir.instruction.sequences import (
@@ -170,6 +171,7 @@ __all__ = [
     "SettleSeq",
     "SettledSeq",
     "SkipSeq",
+    "SpendRecord",
     "SwapSides",
     "Terminator",
     "Time",

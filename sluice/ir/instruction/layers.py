@@ -22,7 +22,7 @@ class Dropped(Instruction):
     target: Reg = write()
 
 
-@effects(reads=(R.CONTEXT,))
+@effects(reads=(R.CONTEXT, R.COUNTERS))
 class TooDeep(Instruction):
     """Whether the maximum number of layers is nested for one of `layer`. A packet for it is then counted and goes no
     further.
@@ -30,6 +30,13 @@ class TooDeep(Instruction):
 
     target: Reg = write()
     layer: str
+
+
+@effects(writes=(R.COUNTERS,))
+class SpendRecord(Instruction):
+    """Count a record, and `parts` of lists in it, towards what packets may have on average."""
+
+    parts: Expr = read()
 
 
 @effects(reads=(R.PACKET, R.CONTEXT))

@@ -46,18 +46,20 @@ BUNDLE_MEAN, BUNDLE_SAVED = 10, 8192
 """Bundled messages of a packet on average, where nothing else is set, and so many packets' are saved for later ones."""
 BUNDLE_CHEAP = 8
 """So many messages that are not bundled, of a layer of which those that begin instances count, count as one."""
+RECORD_PARTS, PARTS_HALF = 8, 16
+"""A record costs as much as so many parts of a list in it, and half a bundled message as so many."""
 BUNDLE_BYTES = 1500
 """For messages of a stream, so many bytes count as a packet."""
-BUNDLE_BEGINS, BUNDLE_HOLDS = 8, 2
-"""As many of these does a message count more for each instance that it begins, and if it is held."""
+BUNDLE_HALVES, BUNDLE_BEGINS, BUNDLE_HOLDS = 2, 16, 7
+"""On average a message counts so many halves or one, and more for each instance that it begins, and if it is held."""
 
 
 @dataclass(slots=True)
 class Box:
     """Everything that lasts from packet to packet. `inits`: of all fields in the instances of each table. `time`:
     of the packet being processed. work: messages that were cut from it, at most `work_most`; bundled: those of them
-    that are, at most `bundle_most`. bundle_credit: how many the next packets may have, to which each adds
-    `bundle_mean`.
+    that are, at most `bundle_most`. bundle_credit: how many halves the next packets may have, to which each adds
+    `bundle_mean` twice; parts: of records, and of lists in them, that have not been taken from it.
     """
 
     program: Program
@@ -76,6 +78,7 @@ class Box:
     bundle_most: int = BUNDLE_MOST
     bundle_mean: int = BUNDLE_MEAN
     bundle_credit: int = 0
+    parts: int = 0
     created: int = 0
     too_deep: int = 0
     too_many_records: int = 0
@@ -85,11 +88,12 @@ class Box:
     observer: Observer | None = None
 
     def __post_init__(self) -> None:
-        self.bundle_credit = BUNDLE_SAVED * self.bundle_mean
+        self.bundle_credit = BUNDLE_SAVED * BUNDLE_HALVES * self.bundle_mean
 
     def earn(self, packets: int) -> None:
         """So many packets earn bundled messages, for themselves and for later ones."""
-        self.bundle_credit = min(self.bundle_credit + packets * self.bundle_mean, BUNDLE_SAVED * self.bundle_mean)
+        mean = BUNDLE_HALVES * self.bundle_mean
+        self.bundle_credit = min(self.bundle_credit + packets * mean, BUNDLE_SAVED * mean)
 
     # --- layers ---------------------------------------------------------------------------------------------
 
@@ -113,10 +117,22 @@ class Box:
             self.observer.left(layer)
         self.path.pop()
 
+    def earn_packet(self) -> None:
+        """A packet earns for all of its messages and records, once."""
+        if not self.work:
+            self.work = 1
+            self.earn(1)
+
+    def spend_record(self, parts: int) -> None:
+        """A record with so many parts of lists counts towards what packets may have on average."""
+        self.parts += RECORD_PARTS + parts
+        self.bundle_credit -= min(self.parts // PARTS_HALF, self.bundle_credit)
+        self.parts %= PARTS_HALF
+
     def is_too_deep(self, layer: LayerState, depth: int) -> bool:
         """Whether a layer may not be the one at `depth`, from 1, of a packet."""
         if layer.program.record:
-            return depth > self.program.deepest
+            return depth > self.program.deepest or not self.bundle_credit
         further = self.path[PLAIN : depth - 1]
         costly = sum(self.homes[home].program.costly for home in further) * (COSTLY - 1)
         return depth + costly > self.program.depth

@@ -6,7 +6,16 @@ import dataclasses
 
 from sluice.ir import instruction as ir
 from sluice.ir.graph import HELD
-from sluice.ir.interpreter.box import BUNDLE_BEGINS, BUNDLE_BYTES, BUNDLE_CHEAP, BUNDLE_HOLDS, BUNDLE_MORE, Box, Event
+from sluice.ir.interpreter.box import (
+    BUNDLE_BEGINS,
+    BUNDLE_BYTES,
+    BUNDLE_CHEAP,
+    BUNDLE_HALVES,
+    BUNDLE_HOLDS,
+    BUNDLE_MORE,
+    Box,
+    Event,
+)
 from sluice.ir.interpreter.compiler import Compiler, makes
 from sluice.ir.interpreter.expressions import number, set_number, set_string, string, value
 from sluice.ir.interpreter.frame import Frame, Operation, Stream
@@ -64,7 +73,26 @@ def _dropped(instruction: ir.Dropped, compiler: Compiler) -> Operation:
 @makes(ir.TooDeep)
 def _too_deep(instruction: ir.TooDeep, compiler: Compiler) -> Operation:
     box, name, put = compiler.box, instruction.layer, set_number(instruction.target)
-    return lambda frame: put(frame, box.is_too_deep(box.layers[name], frame.depth + 1))
+    first = _first_record(compiler, name)
+
+    def operation(frame: Frame) -> None:
+        if first:
+            box.earn_packet()
+        put(frame, box.is_too_deep(box.layers[name], frame.depth + 1))
+
+    return operation
+
+
+def _first_record(compiler: Compiler, name: str) -> bool:
+    """Whether a layer is a record, and the one that is followed by it none."""
+    layers = compiler.box.program.layers
+    return layers[name].record and not compiler.layer.program.record
+
+
+@makes(ir.SpendRecord)
+def _spend_record(instruction: ir.SpendRecord, compiler: Compiler) -> Operation:
+    box, parts = compiler.box, number(instruction.parts)
+    return lambda frame: box.spend_record(parts(frame))
 
 
 @makes(ir.NextMessages)
@@ -113,17 +141,23 @@ def _bundled(box: Box, name: str, frame: Frame, stream: Stream | None, of_stream
             box.bundled += min(BUNDLE_MORE * begun, box.bundle_most // 2)
         spent = BUNDLE_BEGINS * begun
         if program.bundled:
-            spent += 1 + BUNDLE_HOLDS * (counters.get(HELD, 0) - held)
+            spent += (1 if program.half else BUNDLE_HALVES) + BUNDLE_HOLDS * (counters.get(HELD, 0) - held)
         else:
-            spent += box.work % BUNDLE_CHEAP == 0
+            spent += BUNDLE_HALVES * (box.work % BUNDLE_CHEAP == 0)
         box.bundle_credit -= min(spent, box.bundle_credit)
 
     def brought(captured: int) -> None:
-        box.earn((0 if box.work else 1) + captured // BUNDLE_BYTES)
+        box.earn_packet()
+        box.earn(captured // BUNDLE_BYTES)
 
     if not of_stream:
         return dataclasses.replace(taker, deliver=deliver)
-    return dataclasses.replace(taker, deliver=deliver, brought=brought, bounded=lambda: not box.bundle_credit)
+
+    def searched() -> None:
+        box.bundle_credit -= 1
+
+    bounded = lambda: not box.bundle_credit  # noqa: E731
+    return dataclasses.replace(taker, deliver=deliver, brought=brought, bounded=bounded, searched=searched)
 
 
 def _taker(box: Box, name: str, frame: Frame, side: int) -> Taker:
@@ -174,8 +208,11 @@ def _next_lookahead(_: ir.LookAhead, __: Compiler) -> Operation:
 @makes(ir.NextLayer)
 def _next_layer(following: ir.NextLayer, compiler: Compiler) -> Operation:
     box, name, sdu = compiler.box, following.layer, string(following.sdu)
+    first = _first_record(compiler, name)
 
     def operation(frame: Frame) -> None:
+        if first:
+            box.earn_packet()
         stream = frame.stream if frame.instance is None and box.layers[name].program.takes_stream else None
         box.enter(name, sdu(frame), frame.context, frame.depth + 1, stream)
 
@@ -185,8 +222,11 @@ def _next_layer(following: ir.NextLayer, compiler: Compiler) -> Operation:
 @makes(ir.NextOfSide)
 def _next_of_side(following: ir.NextOfSide, compiler: Compiler) -> Operation:
     box, name, sdu, side = compiler.box, following.layer, string(following.sdu), number(following.side)
+    first = _first_record(compiler, name)
 
     def operation(frame: Frame) -> None:
+        if first:
+            box.earn_packet()
         box.enter(name, sdu(frame), frame.context, frame.depth + 1, Stream(frame.current, side(frame)))
 
     return operation

@@ -15,6 +15,8 @@ LIMIT, GAP, MALFORMED_CAUSE, CLOSE, SHORT, SNAPLEN, MEMORY, WORK, BUNDLE = range
 INCOMPLETE = 0
 MALFORMED, TOO_LONG, CUT = ((1 << 64) - number for number in (1, 2, 3))
 """What a frame graph returns when no message begins."""
+SEARCHED = 8
+"""Where bytes are searched for the beginning of a message, so many count as half of one that is bundled."""
 PACKET_CAUSES = {MALFORMED: MALFORMED_CAUSE, TOO_LONG: LIMIT, CUT: SNAPLEN}
 """Why that is, where messages are cut from a packet."""
 
@@ -23,7 +25,8 @@ PACKET_CAUSES = {MALFORMED: MALFORMED_CAUSE, TOO_LONG: LIMIT, CUT: SNAPLEN}
 class Taker:
     """A layer that takes messages. `frame` tells how long the one at the beginning of bytes is; `lost` is notified of
     bytes that make none: their stream offset, how many so far, why. `brought` is notified of how many bytes a stream
-    brings; `bounded` says whether the next message is not delivered, as the packet has had too many.
+    brings; `bounded` says whether the next message is not delivered, as the packet has had too many. `searched` is
+    notified after every SEARCHED bytes at which no message begins.
     """
 
     layer: str
@@ -33,6 +36,7 @@ class Taker:
     resyncs: bool
     brought: Callable[[int], None] = lambda _: None
     bounded: Callable[[], bool] = lambda: False
+    searched: Callable[[], None] = lambda: None
 
 
 def cut_packet(sdu: Bytes, counters: dict[str, int], taker: Taker, exceeded: Callable[[], int | None]) -> None:
@@ -104,7 +108,7 @@ class Messages:
             return
         self.drop()
         taker.brought(len(data))
-        skipped = 0
+        skipped = searched = 0
 
         def lose_skipped() -> None:
             if skipped:
@@ -122,8 +126,14 @@ class Messages:
             if length == INCOMPLETE:
                 break
             if length >= TOO_LONG:
-                if self.state == SEARCHING:
+                if self.state == SEARCHING and taker.bounded():
+                    skipped += len(rest)
+                    rest = b""
+                elif self.state == SEARCHING:
                     rest = rest[1:]
+                    searched += 1
+                    if searched % SEARCHED == 0:
+                        taker.searched()
                 else:
                     self.begin = self.seen - len(rest)
                     self.lose(LIMIT if length == TOO_LONG else MALFORMED_CAUSE)

@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     rf"\s*(?:(?P<string>{STRING})|(?P<number>\d+)|(?P<name>[^\W\d][\w.*#@]*)"
     r"|(?P<operator><<|>>|==|!=|<=|>=|&&|\|\||[-+*/%&|^<>])(?:\.(?P<serial>\d+))?|(?P<mark>[()\[\],:#=]))"
 )
-FLAGS = ("carried", "resyncs", "record", "bundled", "begins", "costly")
+FLAGS = ("carried", "resyncs", "record", "bundled", "half", "begins", "costly")
 """Properties of a layer that it has or has not: fields of LayerProgram, and the words for them."""
 OPERATORS = frozenset(ARITHMETIC + COMPARISONS + LOGICAL)
 _REST = re.compile(r"\s*(?:; ?(?P<comment>.*))?")

@@ -148,7 +148,10 @@ def is_determined(instruction: Instruction, undetermined: set[str]) -> bool:
     """
     if not isinstance(instruction, (*PURE, Terminator)):
         return False
-    return not any(reg.name in undetermined or reg.space in ("inst", "perm") for reg in instruction.read_registers())
+    for reg in instruction.read_registers():
+        if reg.name in undetermined or reg.space in ("inst", "perm"):
+            return False
+    return True
 
 
 def undetermined(graph: Graph, slots: Set[str] = frozenset()) -> set[str]:

@@ -110,8 +110,14 @@ def _http_members(row: Row) -> Event:
     }
 
 
+def _carrier(row: Row) -> str:
+    """What carries a connection: by the last one of its layers, as the stacks of Sluice name them."""
+    last = str(row["layers"]).rpartition("/")[2]
+    return "UDP" if last.startswith("quic") else "SCTP" if last.startswith("sctp") else "TCP"
+
+
 def _http(row: Row) -> Iterator[Event]:
-    yield _begin(row, "http", "TCP", row["ts"]) | {"http": _http_members(row)}
+    yield _begin(row, "http", _carrier(row), row["ts"]) | {"http": _http_members(row)}
 
 
 _VERSIONS = {"TLSv1.0": "TLSv1", "TLSv1.1": "TLS 1.1", "TLSv1.2": "TLS 1.2", "TLSv1.3": "TLS 1.3"}
@@ -120,7 +126,8 @@ _VERSIONS = {"TLSv1.0": "TLSv1", "TLSv1.1": "TLS 1.1", "TLSv1.2": "TLS 1.2", "TL
 def _tls(row: Row) -> Iterator[Event]:
     first: Row = row["certificates"][0] if row["certificates"] else {}
     serial = first.get("serial")
-    event = _begin(row, "tls", "TCP" if row["transport"] == "tcp" else "UDP", row["ts"])
+    proto = {"tcp": "TCP", "sctp": "SCTP"}.get(row["transport"], "UDP")
+    event = _begin(row, "tls", proto, row["ts"])
     event["tls"] = {
         "subject": first.get("subject"),
         "issuerdn": first.get("issuer"),
@@ -165,7 +172,7 @@ def _dns(row: Row) -> Iterator[Event]:
 
 
 def _file(row: Row) -> Iterator[Event]:
-    event = _begin(row, "fileinfo", "TCP", row["ts"])
+    event = _begin(row, "fileinfo", _carrier(row), row["ts"])
     event["app_proto"] = row["source"]
     event["fileinfo"] = {
         "filename": row["name"] or "/",

@@ -194,7 +194,7 @@ class Tls:
         counts = self._counts
         counts["connections"] += 1
         counts["quic"] += row["transport"] == "quic"
-        counts["dtls"] += row["transport"] == "udp"
+        counts["dtls"] += str(row["version"] or row["version_offered"]).startswith("DTLS")
         counts["established"] += bool(row["established"])
         counts["resumed"] += bool(row["resumed"])
         version = row["version"] or "(no answer)"

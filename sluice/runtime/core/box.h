@@ -54,7 +54,8 @@ struct sl_box {
     SL_OPAQUE uint32_t max_instances;      /* of each table */
     SL_OPAQUE uint32_t work, bundled;      /* messages cut from the current packet; those of them that are bundled */
     SL_OPAQUE uint32_t work_most, bundle_most;   /* the same at most */
-    SL_OPAQUE uint64_t bundle_mean, bundle_credit;   /* messages that each packet earns; those that the next ones may have */
+    SL_OPAQUE uint64_t bundle_mean, bundle_credit;   /* messages that each packet earns; those that the next ones may have: halves */
+    SL_OPAQUE uint32_t parts;              /* of records, and of lists in them, that have not been taken from it */
     SL_OPAQUE bool gives_back;             /* functions end instances by their deadline (sl_give_back) */
     SL_OPAQUE uint64_t created;            /* the number of the last instance that was stored; each gets the next one */
     SL_OPAQUE uint64_t seed;               /* of hashes, so that a sender cannot choose keys that collide */
@@ -100,6 +101,7 @@ struct sl_box {
     SL_OPAQUE uint64_t *registered_further;   /* the words of `registered` after the first; NULL without them */
     SL_OPAQUE sl_bytes *units;              /* what each layer in `path` was given; NULL unless a function names sl_layer_unit */
     SL_OPAQUE struct sl_random random;     /* numbers that functions had for the current packet */
+    SL_OPAQUE struct sl_arrival *arrival;  /* translation of arriving packets (arrival.h); NULL: there is none */
     SL_OPAQUE struct sl_report reports[SL_REPORTS_MOST];
 };
 
@@ -377,6 +379,11 @@ SL_COLD void sl_refuse_link_type(struct sl_box *box, uint32_t link_type) {
 
 SL_COLD void sl_box_close(struct sl_box *box) {
     sl_pool_close(&box->pool);
+    if (box->arrival) {
+        free(box->arrival->frames);
+        free(box->arrival->bytes);
+        free(box->arrival);
+    }
     if (box->scratch.at)
         munmap(box->scratch.at, box->scratch.size);
     free(box->batch.at);
@@ -460,10 +467,32 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     box->pool.hold = options->hold ? options->hold : SL_HOLD;
     box->work_most = options->work ? options->work : SL_WORK;
     box->bundle_most = options->bundle ? options->bundle : SL_BUNDLE;
-    box->bundle_mean = options->bundle_mean ? options->bundle_mean : SL_BUNDLE_MEAN;
+    box->bundle_mean = SL_BUNDLE_HALVES * (uint64_t)(options->bundle_mean ? options->bundle_mean : SL_BUNDLE_MEAN);
     box->bundle_credit = SL_BUNDLE_SAVED * box->bundle_mean;
     box->seed = options->seed;
     return 0;
+}
+
+/* So many packets earn messages and records, for themselves and for later ones. */
+static inline void sl_earn(struct sl_box *box, uint64_t packets) {
+    box->bundle_credit = sl_min(box->bundle_credit + box->bundle_mean * packets, SL_BUNDLE_SAVED * box->bundle_mean);
+}
+
+/* The current packet earns for all of its messages and records, once. */
+static inline void sl_earn_packet(struct sl_box *box) {
+    if (!box->work) {
+        box->work = 1;
+        sl_earn(box, 1);
+    }
+}
+
+/* A record with so many parts of lists counts towards what packets may have on average. */
+static inline void sl_spend_record(struct sl_box *box, uint64_t parts) {
+    box->parts += SL_RECORD_PARTS + (uint32_t)parts;
+    if (box->parts >= SL_PARTS_HALF) {
+        box->bundle_credit -= sl_min((uint64_t)(box->parts / SL_PARTS_HALF), box->bundle_credit);
+        box->parts %= SL_PARTS_HALF;
+    }
 }
 
 #endif

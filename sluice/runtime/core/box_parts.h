@@ -89,6 +89,17 @@ struct sl_output {
                                   * one that its sender knows, as acknowledgements are of edited bytes (edit.h); 0: none */
 };
 
+/* --- translation of arriving packets, see function/arrival.h --- */
+
+struct sl_arrival {
+    struct sl_frame *frames;      /* those of the burst; that of a translated packet refers to `bytes` */
+    size_t count, room;           /* 0 without memory: packets are not translated */
+    uint8_t *bytes;               /* the current packet as it was translated */
+    size_t bytes_room;
+    struct sl_frame received;     /* as it was received */
+    uint64_t by;                  /* bits of the functions that translated it */
+};
+
 /* --- the end of input in steps, see NAME_finish_step --- */
 
 struct sl_finish {

@@ -15,14 +15,12 @@
 
 enum {
     SOURCES = 64,              /* open at the same time */
-    MEMORY = 64 << 20,         /* of received packets, unless the user gives another size */
     RECEIVE_RING = 1024,       /* descriptors, as far as the device has so many */
     SEND_RING = 1024,
     CACHE = 256,               /* buffers in the cache of a thread */
     PAGE_ROOM = RTE_MBUF_DEFAULT_BUF_SIZE,
     LONG_ROOM = RTE_PKTMBUF_HEADROOM + 9216,
     OVERHEAD = 256,            /* of a buffer, besides its data */
-    DEVICES = 4,               /* for which the default options of DPDK get memory */
 };
 
 static struct sl_dpdk_source *open_sources[SOURCES];
@@ -48,28 +46,28 @@ static int refuse(struct sl_dpdk_source *s, const char *what, int number)
     return sl_source_fail(&s->base, "%s: %s (%s)", what, rte_strerror(number < 0 ? -number : number), sl_eal_logged());
 }
 
-static int find_port(struct sl_dpdk_source *s, const char *arguments)
+static int find_port(struct sl_dpdk_source *s)
 {
     struct rte_dev_iterator iterator;
     uint16_t port, found = RTE_MAX_ETHPORTS;
     if (rte_eth_dev_get_port_by_name(s->base.name, &s->port) == 0)
         return 0;
     /* a PCI address has a long and a short form, and a card may have several ports */
-    RTE_ETH_FOREACH_MATCHING_DEV(port, arguments, &iterator)
+    RTE_ETH_FOREACH_MATCHING_DEV(port, s->arguments, &iterator)
         found = found == RTE_MAX_ETHPORTS ? port : found;
     s->port = found;
     return found == RTE_MAX_ETHPORTS ? -1 : 0;
 }
 
-static int find_device(struct sl_dpdk_source *s, const char *arguments)
+static int find_device(struct sl_dpdk_source *s)
 {
     if (source_count == SOURCES)
         return sl_source_fail(&s->base, "at most %d devices of DPDK", SOURCES);
-    if (find_port(s, arguments)) {
-        int result = rte_dev_probe(arguments);
+    if (find_port(s)) {
+        int result = rte_dev_probe(s->arguments);
         if (result)
             return sl_source_fail(&s->base, "DPDK finds no such device, or cannot use it: %s", sl_eal_logged());
-        if (find_port(s, arguments))
+        if (find_port(s))
             return sl_source_fail(&s->base, "this device of DPDK does not carry packets");
     }
     for (unsigned i = 0; i < source_count; i++)
@@ -80,14 +78,15 @@ static int find_device(struct sl_dpdk_source *s, const char *arguments)
 }
 
 /* The pool. Buffers are as large as the driver can use: a page for what hands them to the kernel or a card. */
-static int make_pool(struct sl_dpdk_source *s, const struct sl_source_options *options, bool is_long, uint16_t send_ring)
+static int make_pool(struct sl_dpdk_source *s, bool is_long, uint16_t send_ring)
 {
     static unsigned number;
     char name[RTE_MEMPOOL_NAMESIZE];
-    const uint64_t bytes = options->ring_bytes ? options->ring_bytes : MEMORY;
     const uint16_t room = is_long ? LONG_ROOM : PAGE_ROOM;
     const uint32_t others = s->descriptors + send_ring + 2 * CACHE + 2 * SL_DPDK_BURST;
-    uint64_t count = bytes / (room + OVERHEAD);
+    uint64_t count = s->memory / (room + OVERHEAD);
+    if (s->pool)   /* of the device that was removed: a virtual one is made with the same properties again */
+        return 0;
     count = count > UINT16_MAX ? UINT16_MAX : count < 4 * SL_DPDK_BURST ? 4 * SL_DPDK_BURST : count;
     s->held_most = (uint32_t)count;
     s->held = calloc(count + SL_DPDK_BURST, sizeof(struct rte_mbuf *));
@@ -106,7 +105,7 @@ static int on_removal(uint16_t port, enum rte_eth_event_type type, void *user, v
     return 0;
 }
 
-static int set_up_queues(struct sl_dpdk_source *s, const struct rte_eth_dev_info *info, const struct sl_source_options *options)
+static int set_up_queues(struct sl_dpdk_source *s, const struct rte_eth_dev_info *info)
 {
     struct rte_eth_conf configuration = {0};
     uint16_t send_ring = SEND_RING;
@@ -121,7 +120,7 @@ static int set_up_queues(struct sl_dpdk_source *s, const struct rte_eth_dev_info
         return refuse(s, "has no queue of a suitable length", result);
     const bool is_long = strncmp(s->base.name, "net_", 4) == 0 &&
                          strcmp(info->driver_name, "net_af_xdp") != 0;
-    if (make_pool(s, options, is_long, send_ring))
+    if (make_pool(s, is_long, send_ring))
         return -1;
     if (s->receives && (result = rte_eth_rx_queue_setup(s->port, 0, s->descriptors, (unsigned)rte_eth_dev_socket_id(s->port),
                                                         NULL, s->pool)))
@@ -132,17 +131,17 @@ static int set_up_queues(struct sl_dpdk_source *s, const struct rte_eth_dev_info
 }
 
 /* What a packet of this device may lack, or have. */
-static void examine(struct sl_dpdk_source *s, const struct rte_eth_dev_info *info, const char *arguments)
+static void examine(struct sl_dpdk_source *s, const struct rte_eth_dev_info *info)
 {
-    char name[IF_NAMESIZE];
     s->index = info->if_index;
-    if (s->index && if_indextoname(s->index, name)) {
+    if (s->index && if_indextoname(s->index, s->interface)) {
         int control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        s->virtual = control >= 0 && sl_is_veth(control, name);
+        s->virtual = control >= 0 && sl_is_veth(control, s->interface);
         if (control >= 0)
             close(control);
     }
-    s->replays = strcmp(info->driver_name, "net_pcap") == 0 && !strstr(arguments, "iface=") && !strstr(arguments, "infinite_rx=1");
+    s->replays = strcmp(info->driver_name, "net_pcap") == 0 && !strstr(s->arguments, "iface=") &&
+                 !strstr(s->arguments, "infinite_rx=1");
 }
 
 static void find_stamp(struct sl_dpdk_source *s)
@@ -152,24 +151,18 @@ static void find_stamp(struct sl_dpdk_source *s)
     s->stamped = flag >= 0 && s->stamp >= 0 ? RTE_BIT64(flag) : 0;
 }
 
-int sl_dpdk_device_open(struct sl_dpdk_source *s, const char *arguments, const struct sl_source_options *options)
+int sl_dpdk_device_open(struct sl_dpdk_source *s)
 {
     struct rte_eth_dev_info info;
-    char why[256];
-    const uint64_t bytes = options->ring_bytes ? options->ring_bytes : MEMORY;
-    if (!s->base.name[0])
-        return sl_source_fail(&s->base, "dpdk: needs a device, as in dpdk:net_af_packet0,iface=eth0");
-    if (sl_eal_start(options->dpdk_options, (unsigned)(DEVICES * ((bytes >> 20) + 48) + 64), why, sizeof why))
-        return sl_source_fail(&s->base, "%s", why);
     sl_eal_forget();
-    if (find_device(s, arguments))
+    if (find_device(s))
         return -1;
     int result = rte_eth_dev_info_get(s->port, &info);
     if (result)
         return refuse(s, "cannot be examined", result);
     s->device = info.device;
-    examine(s, &info, arguments);
-    if (set_up_queues(s, &info, options))
+    examine(s, &info);
+    if (set_up_queues(s, &info))
         return -1;
     if ((result = rte_eth_dev_start(s->port)))
         return refuse(s, "cannot be started", result);
@@ -177,7 +170,7 @@ int sl_dpdk_device_open(struct sl_dpdk_source *s, const char *arguments, const s
     find_stamp(s);
     (void)rte_eth_dev_callback_register(s->port, RTE_ETH_EVENT_INTR_RMV, on_removal, s);
     /* a virtual device may have no such mode */
-    s->promiscuous = !options->no_promiscuous && rte_eth_promiscuous_get(s->port) != 1 && rte_eth_promiscuous_enable(s->port) == 0;
+    s->promiscuous = !s->no_promiscuous && rte_eth_promiscuous_get(s->port) != 1 && rte_eth_promiscuous_enable(s->port) == 0;
     (void)rte_eth_stats_get(s->port, &s->before);
     open_sources[source_count++] = s;
     return 0;
@@ -199,8 +192,15 @@ void sl_dpdk_device_close(struct sl_dpdk_source *s)
         if (s->device && strncmp(s->base.name, "net_", 4) == 0)
             (void)rte_dev_remove(s->device);
     }
+    s->started = s->found = s->promiscuous = false;
+    s->device = NULL;
+}
+
+void sl_dpdk_pool_close(struct sl_dpdk_source *s)
+{
     if (s->pool && left_count < SOURCES)
         left[left_count++] = s->pool;
+    s->pool = NULL;
     while (source_count == 0 && left_count)
         rte_mempool_free(left[--left_count]);
 }

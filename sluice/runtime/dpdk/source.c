@@ -10,14 +10,15 @@
 
 #include "dpdk/eal.h"
 #include "function/checksum_fix.h"
+#include "io/interface.h"
 
 #include <inttypes.h>
-#include <net/if.h>
 #include <poll.h>
 #include <rte_cycles.h>
 #include <rte_ether.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +28,9 @@ enum {
     PAUSE = 50 * 1000,        /* between polls after that */
     JOINED = 4 << 20,         /* bytes of packets that the driver divided */
     ATTEMPTS = 1000,          /* to send a packet, before it is refused */
+    MEMORY = 64 << 20,        /* of received packets, unless the user gives another size */
+    DEVICES = 4,              /* for which the default options of DPDK get memory */
+    EXAMINED = 10 * 1000 * 1000,   /* nanoseconds between two looks for an interface */
 };
 
 static struct sl_dpdk_source *of(struct sl_source *source) { return (struct sl_dpdk_source *)(void *)source; }
@@ -84,17 +88,57 @@ static bool fill_frame(struct sl_dpdk_source *s, struct rte_mbuf *packet, uint64
     return true;
 }
 
+/* What the driver counts, as it is now: packets that it has accepted, and then could not send, are errors of it. */
+static void count_drops(const struct sl_dpdk_source *s, uint64_t *lost, uint64_t *dropped, uint64_t *freezes)
+{
+    struct rte_eth_stats now = s->before;
+    if (s->started)
+        (void)rte_eth_stats_get(s->port, &now);
+    *lost = s->lost_earlier + now.oerrors - s->before.oerrors;
+    *dropped = s->dropped_earlier + now.imissed - s->before.imissed + now.ierrors - s->before.ierrors;
+    *freezes = s->freezes_earlier + now.rx_nombuf - s->before.rx_nombuf;
+}
+
+static int open_again(struct sl_source *source)
+{
+    struct sl_dpdk_source *s = of(source);
+    if (!sl_dpdk_device_open(s))
+        return 0;
+    sl_dpdk_device_close(s);
+    return -1;
+}
+
+/* The network interface that a virtual device uses was removed: opens the device again, once there is one of the name. */
+static int32_t await_interface(struct sl_dpdk_source *s)
+{
+    if (s->held_count || !sl_removal_due(&s->removal, EXAMINED))
+        return 0;
+    const int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool up = any >= 0 && sl_is_up(any, s->interface);
+    if (any >= 0)
+        close(any);
+    return sl_removal_try(&s->removal, &s->base, up, open_again);
+}
+
 /* Called if nothing was received. */
 static int32_t check_device(struct sl_dpdk_source *s)
 {
     char name[IF_NAMESIZE];
     if (s->replays)
         return SL_SOURCE_END;
-    if (__atomic_load_n(&s->removed, __ATOMIC_RELAXED))
-        s->gone = sl_source_fail(&s->base, "the device was removed") != 0;
-    else if (s->index && clock_of(CLOCK_MONOTONIC) - s->last > BUSY && !if_indextoname(s->index, name))
-        s->gone = sl_source_fail(&s->base, "the interface is gone") != 0;
-    return s->gone ? SL_SOURCE_FAULT : 0;
+    if (__atomic_load_n(&s->removed, __ATOMIC_RELAXED)) {
+        s->removal.gone = true;
+        sl_source_fail(&s->base, "the device was removed");
+        return SL_SOURCE_FAULT;
+    }
+    if (!s->index || s->held_count || clock_of(CLOCK_MONOTONIC) - s->last < BUSY || !sl_removal_due(&s->removal, EXAMINED) ||
+        if_indextoname(s->index, name))
+        return 0;
+    if (sl_removal_begins(&s->removal, &s->base))
+        return SL_SOURCE_FAULT;
+    count_drops(s, &s->lost_earlier, &s->dropped_earlier, &s->freezes_earlier);
+    sl_dpdk_device_close(s);
+    return 0;
 }
 
 static int32_t dpdk_receive(struct sl_source *source, struct sl_frame *frames, uint32_t most)
@@ -102,8 +146,10 @@ static int32_t dpdk_receive(struct sl_source *source, struct sl_frame *frames, u
     struct sl_dpdk_source *s = of(source);
     const uint64_t time = clock_of(CLOCK_REALTIME);
     uint32_t count = 0;
-    if (s->gone)
+    if (s->removal.gone)
         return SL_SOURCE_FAULT;
+    if (sl_is_removed(&s->removal))
+        return await_interface(s);
     if (!s->receives)
         return SL_SOURCE_END;
     sl_eal_use_thread();
@@ -164,7 +210,7 @@ static uint64_t dpdk_clock(struct sl_source *source)
 static bool dpdk_is_congested(const struct sl_source *source)
 {
     const struct sl_dpdk_source *s = (const struct sl_dpdk_source *)(const void *)source;
-    return s->receives && rte_eth_rx_queue_count(s->port, 0) > s->descriptors / 2;   /* negative: the driver cannot count */
+    return s->receives && s->started && rte_eth_rx_queue_count(s->port, 0) > s->descriptors / 2;   /* negative: the driver cannot count */
 }
 
 /* --- sending --- */
@@ -219,7 +265,9 @@ static uint32_t dpdk_send(struct sl_source *source, const struct sl_frame *frame
     uint16_t ready = 0;
     sl_eal_use_thread();
     for (uint32_t i = 0; i < count; i++) {
-        if (!s->sends)
+        if (!s->started)
+            (void)refuse_packet(s, &frames[i], "the interface is gone");
+        else if (!s->sends)
             (void)refuse_packet(s, &frames[i], "the device only receives");
         else if ((packets[ready] = buffer_for(s, &frames[i])))
             ready++;
@@ -237,17 +285,15 @@ static uint32_t dpdk_send(struct sl_source *source, const struct sl_frame *frame
 static void dpdk_statistics(struct sl_source *source, struct sl_source_statistics *out)
 {
     struct sl_dpdk_source *s = of(source);
-    struct rte_eth_stats now = s->before;
-    (void)rte_eth_stats_get(s->port, &now);
-    /* a driver counts packets that it has accepted, and then could not send, as errors */
-    uint64_t lost = now.oerrors - s->before.oerrors;
+    uint64_t lost;
+    count_drops(s, &lost, &out->dropped_interface, &out->freezes);
     lost = lost < s->sent ? lost : s->sent;
     out->packets = s->packets;
     out->sent = s->sent - lost;
     out->refused = s->refused + lost;
-    out->dropped_interface = now.imissed - s->before.imissed + now.ierrors - s->before.ierrors + s->not_joined;
+    out->dropped_interface += s->not_joined;
     out->vlan_restored = s->tags;
-    out->freezes = now.rx_nombuf - s->before.rx_nombuf;
+    sl_removal_statistics(&s->removal, out);
 }
 
 static int dpdk_close(struct sl_source *source)
@@ -256,7 +302,9 @@ static int dpdk_close(struct sl_source *source)
     if (s->held)
         dpdk_release(source);
     sl_dpdk_device_close(s);
+    sl_dpdk_pool_close(s);
     free(s->held);
+    free(s->arguments);
     free(s->joined);
     if (s->timer >= 0)
         close(s->timer);
@@ -275,6 +323,18 @@ static const struct sl_source_back_end back_end = {
     .close = dpdk_close,
 };
 
+static int open_first(struct sl_dpdk_source *s, const char *options)
+{
+    char why[256];
+    if (s->timer < 0 || !s->arguments)
+        return sl_source_fail(&s->base, "the kernel gives no %s", s->timer < 0 ? "timer" : "memory");
+    if (!s->base.name[0])
+        return sl_source_fail(&s->base, "dpdk: needs a device, as in dpdk:net_af_packet0,iface=eth0");
+    if (sl_eal_start(options, (unsigned)(DEVICES * ((s->memory >> 20) + 48) + 64), why, sizeof why))
+        return sl_source_fail(&s->base, "%s", why);
+    return sl_dpdk_device_open(s);
+}
+
 int sl_dpdk_open(struct sl_source **out, const char *device, const struct sl_source_options *options, char *message,
                  size_t message_size)
 {
@@ -286,10 +346,13 @@ int sl_dpdk_open(struct sl_source **out, const char *device, const struct sl_sou
     }
     s->base.back_end = &back_end;
     s->snap_length = options->snap_length;
+    s->memory = options->ring_bytes ? options->ring_bytes : MEMORY;
+    s->no_promiscuous = options->no_promiscuous;
+    s->removal.awaits = options->awaits_removed;
     s->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    s->arguments = strdup(device);
     snprintf(s->base.name, sizeof s->base.name, "%.*s", (int)strcspn(device, ","), device);
-    int result = s->timer < 0 ? sl_source_fail(&s->base, "the kernel gives no timer") : sl_dpdk_device_open(s, device, options);
-    if (!result) {
+    if (!open_first(s, options->dpdk_options)) {
         *out = &s->base;
         return 0;
     }

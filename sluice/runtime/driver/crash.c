@@ -3,6 +3,7 @@
 
 #include "core/box.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +16,13 @@ static const struct { int number; const char *text; } faults[SL_FAULTS] = {
 
 static struct sigaction before[SL_FAULTS];
 static bool watches;
-static uint32_t crashes;   /* of threads at the same time, only the first is reported */
+static uint32_t crashes;   /* of threads at the same time, only the first is reported, */
+static uint32_t reported;  /* and the others let the process live until it is */
 static __thread const struct sl_worker *busy;
 static __thread void *stack;
+static __thread bool has_crashed;
+
+enum { REPORTED_MOST = 1000 };   /* milliseconds that another thread waits for the report */
 
 struct line { char text[512]; size_t used; };
 
@@ -38,46 +43,62 @@ static void put_number(struct line *line, uint64_t number)
     put(line, digits + at);
 }
 
-/* Calls only what a handler of a signal may call. What the fault may have spoilt is read last: another fault ends the process
- * without the line. */
-static void crashed(int number)
+/* What the fault may have spoilt is read last. */
+static void report(const struct sl_worker *w, int number)
 {
     struct line line = {.used = 0};
-    const struct sl_worker *w = busy;
-    if (w && !__atomic_exchange_n(&crashes, 1, __ATOMIC_RELAXED)) {
-        const struct sl_workers *workers = w->workers;
-        const struct sl_box *box = w->box;
-        put(&line, "sluice: error: worker ");
-        put_number(&line, w->number);
-        put(&line, " crashed: ");
-        for (unsigned i = 0; i < SL_FAULTS; i++)
-            put(&line, faults[i].number == number ? faults[i].text : "");
-        if (box->calling && box->calling <= workers->function_count) {
-            put(&line, " in function ");
-            put(&line, workers->function_names[box->calling - 1]);
-        }
-        put(&line, ", at packet ");
-        put_number(&line, box->number);
-        const struct sl_event *event = box->calling ? box->called : NULL;
-        if (event && event->layer) {
-            put(&line, ", on an event of ");
-            put(&line, event->layer->name);
-            if (event->instance && event->owner) {
-                put(&line, " (flow ");
-                put_number(&line, sl_event_number(event));
-                put(&line, ")");
-            }
-        }
-        put(&line, "; the box ends\n");
-        (void)!write(STDERR_FILENO, line.text, line.used);
+    const struct sl_workers *workers = w->workers;
+    const struct sl_box *box = w->box;
+    put(&line, "sluice: error: worker ");
+    put_number(&line, workers->thread_count ? w->owner : w->number);   /* of boxes there are more than threads */
+    put(&line, " crashed: ");
+    for (unsigned i = 0; i < SL_FAULTS; i++)
+        put(&line, faults[i].number == number ? faults[i].text : "");
+    if (box->calling && box->calling <= workers->function_count) {
+        put(&line, " in function ");
+        put(&line, workers->function_names[box->calling - 1]);
     }
-    raise(number);   /* its action is the default again: a core file */
+    put(&line, ", at packet ");
+    put_number(&line, box->number);
+    const struct sl_event *event = box->calling ? box->called : NULL;
+    if (event && event->layer) {
+        put(&line, ", on an event of ");
+        put(&line, event->layer->name);
+        if (event->instance && event->owner) {
+            put(&line, " (flow ");
+            put_number(&line, sl_event_number(event));
+            put(&line, ")");
+        }
+    }
+    put(&line, "; the box ends\n");
+    (void)!write(STDERR_FILENO, line.text, line.used);
+}
+
+/* Calls only what a handler of a signal may call. Another fault of the same thread ends the process without the line. */
+static void crashed(int number)
+{
+    const bool again = has_crashed;
+    has_crashed = true;
+    if (!again && !__atomic_exchange_n(&crashes, 1, __ATOMIC_RELAXED)) {
+        if (busy)
+            report(busy, number);
+        __atomic_store_n(&reported, 1, __ATOMIC_RELEASE);
+    }
+    for (unsigned i = 0; !again && i < REPORTED_MOST && !__atomic_load_n(&reported, __ATOMIC_ACQUIRE); i++)
+        (void)poll(NULL, 0, 1);
+    sl_fault_ends(number);
+}
+
+void sl_fault_ends(int number)
+{
+    signal(number, SIG_DFL);
+    raise(number);   /* a core file */
 }
 
 void sl_faults_handle(void (*handler)(int), struct sigaction *actions)
 {
     for (unsigned i = 0; i < SL_FAULTS; i++) {
-        struct sigaction action = {.sa_handler = handler, .sa_flags = (int)(SA_ONSTACK | SA_RESETHAND | SA_NODEFER)};
+        struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK | SA_NODEFER};
         sigaction(faults[i].number, &action, actions ? &actions[i] : NULL);
     }
 }

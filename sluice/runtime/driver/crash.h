@@ -17,8 +17,11 @@ void sl_crash_leave(void);
 enum { SL_FAULTS = 6, SL_FAULT_STACK = 1 << 16 };
 struct sigaction;
 
-/* Lets a handler take each signal of a fault, once. actions: gets the actions before, SL_FAULTS of them; or NULL. */
+/* Lets a handler take each signal of a fault, in any thread, until it calls sl_fault_ends. actions: gets the actions before, SL_FAULTS of them; or NULL. */
 void sl_faults_handle(void (*handler)(int), struct sigaction *actions);
+
+/* Ends the process by the signal of a fault. */
+void sl_fault_ends(int number);
 
 /* Unblocks these signals in the calling thread. of_handler: its stack, of SL_FAULT_STACK bytes, as the fault may be that the
  * thread's own is used up; NULL: none. */

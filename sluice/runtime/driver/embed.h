@@ -62,8 +62,9 @@ struct sl_options {
     uint32_t bundle;  /* messages that each cost as much as a packet (chunks of SCTP, packets of QUIC) that are cut
                        * from one packet at most; 0: SL_BUNDLE. One that begins instances counts for SL_BUNDLE_MORE
                        * more for each, at most for half of this number. */
-    uint32_t bundle_mean;   /* the same on average; 0: SL_BUNDLE_MEAN. One that begins instances counts for SL_BUNDLE_BEGINS
-                             * more for each, one that is held for SL_BUNDLE_HOLDS more. */
+    uint32_t bundle_mean;   /* the same on average, where chunks of SCTP count half; 0: SL_BUNDLE_MEAN. One that begins
+                             * instances counts for SL_BUNDLE_BEGINS halves more for each, one that is held for
+                             * SL_BUNDLE_HOLDS halves more. */
     uint32_t derivations;   /* of keys for QUIC, for 64 packets on average at most; 0: SL_DERIVATIONS */
 };
 
@@ -71,13 +72,16 @@ struct sl_options {
  * in a packet, among those with the first bytes of a handshake. Only longer packets, such as datagrams in fragments, reach
  * this number. SL_BUNDLE: more chunks of data in order than a packet of SCTP of an Ethernet has; what a function does not
  * see of a connection, an attacker hides there. SL_BUNDLE_MEAN: with it, packets that have nothing else cost up to ten times
- * as much as others of their length. SL_BUNDLE_SAVED: so many packets' messages are saved for others. SL_DERIVATIONS:
- * connections of QUIC have more packets than 8 for one with which they begin, and a derivation costs as much as some fifty
+ * as much as others of their length. SL_BUNDLE_SAVED: so many packets' messages are saved for others. SL_BUNDLE_SEARCHED: so
+ * many bytes at which no message begins cost as much as half a message; SL_PARTS_HALF: so many parts of lists, of which a
+ * record counts for SL_RECORD_PARTS. SL_DERIVATIONS:
+ * connections of QUIC have more packets than 13 for one with which they begin, and a derivation costs as much as some forty
  * packets. */
 enum { SL_OPTIONS_VERSION = 1 };   /* it rises when a member means something else */
 enum { SL_OPEN_MESSAGE = 256, SL_WORK = 2048, SL_BUNDLE = 128, SL_BUNDLE_MORE = 2, SL_DEPTH_LEAST = 16,
-       SL_BUNDLE_MEAN = 10, SL_BUNDLE_BEGINS = 8, SL_BUNDLE_HOLDS = 2, SL_BUNDLE_SAVED = 8192, SL_BUNDLE_BYTES = 1500,
-       SL_BUNDLE_CHEAP = 8, SL_DERIVATIONS = 8 };
+       SL_BUNDLE_MEAN = 10, SL_BUNDLE_HALVES = 2, SL_BUNDLE_BEGINS = 16, SL_BUNDLE_HOLDS = 7, SL_BUNDLE_SAVED = 8192,
+       SL_BUNDLE_BYTES = 1500, SL_BUNDLE_CHEAP = 8, SL_BUNDLE_SEARCHED = 8, SL_RECORD_PARTS = 8,
+       SL_PARTS_HALF = 16, SL_DERIVATIONS = 5 };
 
 /* Where and when an event happened, for the functions of a program that embeds a stack. */
 struct sl_event_info {

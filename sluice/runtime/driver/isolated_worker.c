@@ -17,6 +17,7 @@ static void crashed(int number)
 {
     struct sl_worker_state *state = own->state;
     const struct sl_box *box = own->box;
+    signal(number, SIG_DFL);
     state->at = box->lookahead.packet;
     state->function = box->calling;
     state->packet = box->number;
@@ -27,7 +28,7 @@ static void crashed(int number)
         state->flow = event->owner ? sl_event_number(event) : 0;
     }
     state->created = box->created;
-    raise(number);   /* its action is the default again: a core file */
+    raise(number);   /* a core file */
 }
 
 void sl_isolation_run(const struct sl_worker *worker, uint32_t entries, bool is_packets)

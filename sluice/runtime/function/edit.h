@@ -140,7 +140,7 @@ static inline void sl_edits_packet(const struct sl_event *event, struct sl_edits
     struct sl_edit_connection *c = edits->open;
     if (!c || (!opens && event->unit.at[13] & SL_TCP_SYN))
         return;
-    if (!box->output.forwards || (box->output.at_end && box->output.at_end_of != c)) {   /* nothing leaves; another function edits */
+    if (!box->output.forwards) {   /* nothing leaves */
         sl_edits_refuse(box, edits);
         return;
     }
@@ -155,6 +155,8 @@ static inline void sl_edits_packet(const struct sl_event *event, struct sl_edits
     }
     if (c->renumbered)
         c->obstacle = SL_EDIT_NUMBERS;
+    if (!sl_output_unclaimed(box) && box->output.at_end_of != c)
+        c->obstacle = SL_EDIT_OTHER;
     if (c->obstacle && sl_edit_is_untouched(c)) {
         own->unable[c->obstacle]++;
         box->output.not_edited = true;

@@ -267,8 +267,8 @@ SL_COLD void sl_edit_packet(struct sl_box *box, const struct sl_frame *frame, vo
     }
     const bool late_fin = mine->fin && mine->decided == mine->fin && sent < mine->fin && !(flags & SL_TCP_FIN);
     if (sl_edit_map_is_identity(&mine->map) && sl_edit_map_is_identity(&its->map) && mine->decided == after && !late_fin &&
-        (mine->count ? sent >= s && after == e : e <= after || !length)) {
-        sl_edit_advance(mine, after);   /* nothing is to be changed */
+        (mine->count ? sent >= s && after == e : e <= after || !length) && (s >= mine->map.folded || !length)) {
+        sl_edit_advance(mine, after);   /* nothing is to be changed: of edits before, no byte is in the packet */
         return;
     }
     size_t used = 0;

@@ -26,6 +26,7 @@ enum sl_edit_obstacle {
     SL_EDIT_CUT,         /* not all bytes were captured */
     SL_EDIT_SIGNED,      /* an option of TCP authenticates it (RFC 2385, RFC 5925) */
     SL_EDIT_NUMBERS,     /* another function changes its numbers */
+    SL_EDIT_OTHER,       /* another function edits the connection */
     SL_EDIT_OBSTACLES,
 };
 

@@ -7,6 +7,7 @@
 #define SL_ENDPOINTS_H
 
 #include "core/box.h"
+#include "function/decimal.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -49,8 +50,10 @@ SL_COLD void sl_write_address(FILE *out, const struct sl_key_part *part, const u
     const uint64_t *words = half + part->word;
     char text[INET6_ADDRSTRLEN];
     if (part->bits == 32) {
-        uint32_t network = htonl((uint32_t)sl_part_number(part, half));
-        fprintf(out, "\"%s\"", inet_ntop(AF_INET, &network, text, sizeof text));
+        text[0] = '"';
+        unsigned length = sl_ip4_text(text + 1, (uint32_t)sl_part_number(part, half));
+        text[length + 1] = '"';
+        fwrite(text, 1, length + 2, out);
     } else if (part->bits == 128) {
         uint64_t network[2] = {htobe64(words[0]), htobe64(words[1])};
         fprintf(out, "\"%s\"", inet_ntop(AF_INET6, network, text, sizeof text));
@@ -71,7 +74,7 @@ SL_COLD void sl_write_address(FILE *out, const struct sl_key_part *part, const u
 /* Writes the port as JSON; null if there is none. */
 SL_COLD void sl_write_port(FILE *out, const struct sl_key_part *part, const uint64_t *half) {
     if (part)
-        fprintf(out, "%llu", (unsigned long long)sl_part_number(part, half));
+        sl_write_number(out, "", sl_part_number(part, half));
     else
         fputs("null", out);
 }

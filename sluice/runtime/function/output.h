@@ -1,7 +1,7 @@
 /* Verdicts of functions on packets, and packets that functions send. A box is inline if its caller applies the verdicts
  * that NAME_process returns, and transmits what functions send (embed.h). `sluice run -w FILE` writes both to a file.
  *
- * Functions always see a packet as it was received, even after a change. */
+ * Functions always see a packet as it was received, or as it was translated when it arrived (arrival.h), even after a change. */
 #ifndef SL_OUTPUT_H
 #define SL_OUTPUT_H
 

@@ -77,7 +77,8 @@ static inline void sl_shared_drop(struct sl_object *object) {
 
 /* Gives the memory of an object up, which remains in the store; without one, as sl_shared_drop. */
 static inline void sl_shared_forget(struct sl_object *object) {
-    if (object && (object->cached || (SL_SHARED_IS_REMOTE(object) && object->open)))
+    bool written = object && object->cached && (!object->taken || object->written);
+    if (object && (written || (SL_SHARED_IS_REMOTE(object) && object->open)))
         return;   /* there are updates of it that are not transmitted */
     if (object)
         sl_object_remove(object);
@@ -108,7 +109,7 @@ static inline enum sl_store_status sl_shared_add(struct sl_object *object, int64
         return SL_STORE_FAILED;
     if (sl_shared_beyond(object, number, 0, result))
         return SL_STORE_REFUSED;
-    if (SL_SHARED_IS_REMOTE(object))
+    if (SL_SHARED_WAITS(object, result))
         return sl_shared_remote(object, SL_STORE_ADD, number, 0, result);
     enum sl_store_status status = sl_number_set(object, sl_number_sum(object->value.number, number));
     sl_shared_through(object, status, SL_STORE_ADD, number, 0, NULL);
@@ -122,7 +123,7 @@ static inline enum sl_store_status sl_shared_read(struct sl_object *object, int6
     *result = 0;
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
-    if (SL_SHARED_IS_REMOTE(object) && !sl_shared_fresh(object)) {
+    if (SL_SHARED_WAITS(object, true) && !sl_shared_fresh(object)) {
         uint64_t generation = object->of->state->store->generation;
         enum sl_store_status status = sl_shared_remote(object, SL_STORE_READ, 0, 0, result);
         object->value.number = *result;
@@ -152,7 +153,7 @@ static inline enum sl_store_status sl_shared_extreme(struct sl_object *object, e
         return SL_STORE_FAILED;
     if (sl_shared_beyond(object, number, 0, result))
         return SL_STORE_REFUSED;
-    if (SL_SHARED_IS_REMOTE(object))
+    if (SL_SHARED_WAITS(object, result))
         return sl_shared_remote(object, operation, number, 0, result);
     int64_t now = object->value.number;
     bool sets = !object->present || (operation == SL_STORE_MINIMUM ? number < now : number > now);
@@ -179,7 +180,7 @@ static inline enum sl_store_status sl_shared_compare(struct sl_object *object, i
         return SL_STORE_FAILED;
     if (sl_shared_beyond(object, expected, number, before))
         return SL_STORE_REFUSED;
-    if (SL_SHARED_IS_REMOTE(object))
+    if (SL_SHARED_WAITS(object, before))
         return sl_shared_remote(object, SL_STORE_COMPARE, expected, number, before);
     int64_t was = object->value.number;
     enum sl_store_status status = was == expected ? sl_number_set(object, number) : SL_STORE_DONE;
@@ -197,7 +198,7 @@ static inline enum sl_store_status sl_shared_custom(struct sl_object *object, co
         return SL_STORE_FAILED;
     if (sl_shared_beyond(object, argument, other, result))
         return SL_STORE_REFUSED;
-    if (SL_SHARED_IS_REMOTE(object)) {
+    if (SL_SHARED_WAITS(object, result)) {
         struct sl_store_result got = {0};
         enum sl_store_status status =
             sl_shared_call(object, SL_STORE_CUSTOM, argument, other, result ? &got : NULL, name);
@@ -222,7 +223,7 @@ static inline void *sl_shared_struct(struct sl_object *object) {
     void *bytes = sl_object_bytes(object);
     const struct sl_store *store = object->of->state->store;
     bool cached = object->of->info->scope == SL_SCOPE_FLOW && (!store || (store->caches && !store->chain));
-    if (cached || !SL_SHARED_IS_REMOTE(object) || sl_shared_fresh(object))
+    if (cached || !SL_SHARED_WAITS(object, true) || sl_shared_fresh(object))
         return bytes;
     uint64_t generation = store->generation;
     struct sl_store_result got = {.bytes = bytes, .length = object->of->info->bytes};
@@ -259,11 +260,13 @@ static inline enum sl_store_status sl_shared_put(struct sl_object *object) {
 static inline enum sl_store_status sl_shared_fill(struct sl_object *object, int64_t first, int64_t last) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
-    if (SL_SHARED_IS_REMOTE(object)) {
-        int64_t count;
-        return sl_shared_remote(object, SL_STORE_FILL, first, last, &count);
-    }
     enum sl_store_status status = SL_STORE_DONE;
+    if (SL_UNLIKELY(object->of->state->store != NULL)) {   /* it knows whether that was done before */
+        int64_t filled = 0;
+        status = sl_shared_remote(object, SL_STORE_FILL, first, last, &filled);
+        if (!object->cached || !filled)
+            return status;
+    }
     for (int64_t item = first; !object->value.list.filled && item <= last && status == SL_STORE_DONE; item++)
         status = sl_list_push(object, item);
     object->value.list.filled = true;
@@ -285,7 +288,7 @@ static inline enum sl_store_status sl_shared_pop(struct sl_object *object, int64
     *item = 0;
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
-    if (SL_SHARED_IS_REMOTE(object))
+    if (SL_SHARED_WAITS(object, true))
         return sl_shared_remote(object, SL_STORE_POP, 0, 0, item);
     enum sl_store_status status = sl_list_pop(object, item);
     sl_shared_through(object, status, SL_STORE_POP, 0, 0, NULL);
@@ -298,7 +301,7 @@ static inline enum sl_store_status sl_shared_pop(struct sl_object *object, int64
 static inline enum sl_store_status sl_shared_insert(struct sl_object *object, int64_t item, int64_t *added) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
-    if (SL_SHARED_IS_REMOTE(object))
+    if (SL_SHARED_WAITS(object, added))
         return sl_shared_remote(object, SL_STORE_INSERT, item, 0, added);
     bool there = sl_map_entry(object, item, false, 0) != NULL;
     if (added)
@@ -311,7 +314,7 @@ static inline enum sl_store_status sl_shared_insert(struct sl_object *object, in
 static inline enum sl_store_status sl_shared_remove(struct sl_object *object, int64_t item, int64_t *removed) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
-    if (SL_SHARED_IS_REMOTE(object))
+    if (SL_SHARED_WAITS(object, removed))
         return sl_shared_remote(object, SL_STORE_REMOVE, item, 0, removed);
     bool there = sl_map_remove(object, item);
     if (removed)
@@ -324,7 +327,7 @@ static inline enum sl_store_status sl_shared_contains(struct sl_object *object, 
     *there = 0;
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
-    if (SL_SHARED_IS_REMOTE(object))
+    if (SL_SHARED_WAITS(object, true))
         return sl_shared_remote(object, SL_STORE_CONTAINS, item, 0, there);
     *there = sl_map_entry(object, item, false, 0) != NULL;
     return SL_STORE_DONE;
@@ -348,7 +351,7 @@ static inline enum sl_store_status sl_shared_map_add(struct sl_object *object, i
         return SL_STORE_FAILED;
     if (sl_shared_beyond(object, key, number, result))
         return SL_STORE_REFUSED;
-    if (SL_SHARED_IS_REMOTE(object))
+    if (SL_SHARED_WAITS(object, result))
         return sl_shared_remote(object, SL_STORE_MAP_ADD, key, number, result);
     const struct sl_map_entry *entry = sl_map_entry(object, key, false, 0);
     enum sl_store_status status = sl_map_set(object, key, sl_number_sum(entry ? entry->value : 0, number), result);
@@ -361,7 +364,7 @@ static inline enum sl_store_status sl_shared_map_read(struct sl_object *object, 
     *result = 0;
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
-    if (SL_SHARED_IS_REMOTE(object))
+    if (SL_SHARED_WAITS(object, true))
         return sl_shared_remote(object, SL_STORE_MAP_READ, key, 0, result);
     const struct sl_map_entry *entry = sl_map_entry(object, key, false, 0);
     *result = entry ? entry->value : 0;
@@ -374,7 +377,7 @@ static inline enum sl_store_status sl_shared_map_extreme(struct sl_object *objec
         return SL_STORE_FAILED;
     if (sl_shared_beyond(object, key, number, result))
         return SL_STORE_REFUSED;
-    if (SL_SHARED_IS_REMOTE(object))
+    if (SL_SHARED_WAITS(object, result))
         return sl_shared_remote(object, operation, key, number, result);
     const struct sl_map_entry *entry = sl_map_entry(object, key, false, 0);
     bool keeps = entry && (operation == SL_STORE_MAP_MINIMUM ? entry->value < number : entry->value > number);
@@ -401,7 +404,7 @@ static inline enum sl_store_status sl_shared_map_least(struct sl_object *object,
         return SL_STORE_FAILED;
     if (sl_shared_beyond(object, number, 0, key))
         return SL_STORE_REFUSED;
-    if (SL_SHARED_IS_REMOTE(object))
+    if (SL_SHARED_WAITS(object, true))
         return sl_shared_remote(object, SL_STORE_MAP_LEAST, number, 0, key);
     const struct sl_map_entry *least = sl_map_least(object);
     if (!least)

@@ -88,7 +88,7 @@ SL_COLD void sl_shared_settle(struct sl_shared *shared, struct sl_store *store) 
         struct sl_instance *instance = sl_table_at(&shared->objects, slot);
         struct sl_object *object = instance ? (struct sl_object *)(void *)((char *)instance + shared->payload) : NULL;
         struct sl_store_call call = {.operation = SL_STORE_FORGET};
-        if (!object || !object->key || object->cached || shared->info->type == SL_SHARED_STRUCT)
+        if (!object || !object->key || (object->cached && !object->taken) || shared->info->type == SL_SHARED_STRUCT)
             continue;
         call.key = object->key;
         call.key_length = object->key_length;
@@ -123,8 +123,24 @@ SL_COLD void sl_shared_leave(struct sl_shared_state *state, const uint8_t *parts
             for (uint32_t slot = 0; shared->cached && slot < shared->objects.high_water; slot++) {
                 struct sl_instance *instance = sl_table_at(&shared->objects, slot);
                 struct sl_object *object = instance ? (struct sl_object *)(void *)((char *)instance + shared->payload) : NULL;
-                if (object && object->cached && parts[object->part >> 3] >> (object->part & 7) & 1)
+                if (object && object->cached && !object->taken && parts[object->part >> 3] >> (object->part & 7) & 1)
                     sl_object_remove(object);
+            }
+        }
+}
+
+/* Other instances get traffic: what this one had taken is in the store, where all of it is committed. */
+SL_COLD void sl_shared_return(struct sl_shared_state *state) {
+    for (uint32_t i = 0; i < state->functions; i++)
+        for (uint32_t k = 0; k < state->count[i]; k++) {
+            struct sl_shared *shared = &state->of[i][k];
+            for (uint32_t slot = 0; slot < shared->objects.high_water; slot++) {
+                struct sl_instance *instance = sl_table_at(&shared->objects, slot);
+                struct sl_object *object = instance ? (struct sl_object *)(void *)((char *)instance + shared->payload) : NULL;
+                if (object && object->taken) {
+                    sl_object_clear(object);
+                    object->cached = object->taken = false;
+                }
             }
         }
 }

@@ -42,6 +42,7 @@ struct sl_shared {
     struct sl_object *single;   /* of scope `all` */
     uint32_t key_words, payload;
     bool cached, watched;       /* with several instances: see struct sl_store */
+    bool unloaded;              /* a value did not fit here: none is taken from the store */
     uint64_t items;             /* in lists, sets and maps */
     uint64_t refused;           /* objects, items and values that did not fit */
 };
@@ -87,6 +88,8 @@ struct sl_object {
     } value;
     bool present;           /* a number, or a struct, that was set */
     bool cached;            /* its value is here, and updates are committed */
+    bool taken;             /* a cached one that instances share, while one of them has all of the traffic */
+    bool written;           /* a taken one: it was changed here */
     bool vacant;            /* a cached one that was dropped in this batch */
     bool valid;             /* a watched one: its value is here, as of `generation` */
     int32_t part;           /* of the traffic, of a cached one */
@@ -132,13 +135,22 @@ static inline void sl_object_free(struct sl_object *object) {
         free(object->value.map.entry);
 }
 
+/* It has no value here any more. */
+static inline void sl_object_clear(struct sl_object *object) {
+    enum sl_shared_type type = object->of->info->type;
+    if (type == SL_SHARED_LIST || type == SL_SHARED_SET || type == SL_SHARED_MAP) {
+        object->of->items -= type == SL_SHARED_LIST ? object->value.list.count : object->value.map.count;
+        free(type == SL_SHARED_LIST ? (void *)object->value.list.item : (void *)object->value.map.entry);
+    }
+    memset(&object->value, 0, sizeof object->value);
+    memset(sl_object_bytes(object), 0, object->of->info->bytes);
+    object->present = object->valid = false;
+}
+
 /* Removes an object from its table. */
 static inline void sl_object_remove(struct sl_object *object) {
     struct sl_shared *shared = object->of;
-    if (shared->info->type == SL_SHARED_LIST)
-        shared->items -= object->value.list.count;
-    else if (shared->info->type == SL_SHARED_SET || shared->info->type == SL_SHARED_MAP)
-        shared->items -= object->value.map.count;
+    sl_object_clear(object);
     if (shared->single == object)
         shared->single = NULL;
     sl_object_free(object);

@@ -23,10 +23,11 @@ SL_COLD enum sl_store_status sl_shared_call(struct sl_object *object, enum sl_st
     const struct sl_store_chain *chain = state->store->chain;
     struct sl_store_result waited = {0};
     bool reads = sl_shared_reads(operation), plain = operation == SL_STORE_LOAD;
+    bool apart = operation == SL_STORE_GET || operation == SL_STORE_FILL;   /* never part of a commit */
     bool shared = chain && !object->cached && !plain;
     if (!object->key && !sl_object_name(object))
         return SL_STORE_FAILED;
-    if (shared && state->store->strict && (result || info->access != SL_WRITE_MOSTLY)) {
+    if (shared && state->store->strict && !state->store->alone && (result || info->access != SL_WRITE_MOSTLY)) {
         chain->order();
         result = result ? result : &waited;   /* the next instance may rely on it */
     }
@@ -40,9 +41,13 @@ SL_COLD enum sl_store_status sl_shared_call(struct sl_object *object, enum sl_st
         .operation = operation, .recovered = info->recovered, .key = object->key, .key_length = object->key_length,
         .id = recorded ? state->last_id : 0, .number = number, .other = other,
         .bytes = sl_object_bytes(object), .length = info->bytes, .name = name, .open = &object->open,
-        .part = object->cached && !plain && operation != SL_STORE_GET ? (uint32_t)object->part + 1 : 0,
+        .part = object->cached && !plain && !apart ? (uint32_t)object->part + 1 : 0,
     };
+    if (chain && result)
+        chain->waits(true);
     enum sl_store_status status = state->store->call(state->store, &call, result);
+    if (chain && result)
+        chain->waits(false);
     if (chain && !reads) {
         object->valid = false;   /* the store forgets with the update that this instance has read it */
         chain->updated(object->of->watched, (uint32_t)(object->of - state->of[0]) + 1);
@@ -63,11 +68,18 @@ static inline enum sl_store_status sl_shared_remote(struct sl_object *object, en
 
 #define SL_SHARED_IS_REMOTE(object) SL_UNLIKELY((object)->of->state->store != NULL && !(object)->cached)
 
+SL_COLD bool sl_shared_take(struct sl_object *object);
+
+/* The same for an operation that would wait for the store: where it may, it takes the object, and does not wait. */
+#define SL_SHARED_WAITS(object, result) (SL_SHARED_IS_REMOTE(object) && !((result) && sl_shared_take(object)))
+
 /* An update of a cached object, which was applied here: it is committed with the batch. */
 static inline void sl_shared_through(struct sl_object *object, enum sl_store_status status,
                                      enum sl_store_operation operation, int64_t number, int64_t other, const char *name) {
-    if (SL_UNLIKELY(object->cached) && status == SL_STORE_DONE)
+    if (SL_UNLIKELY(object->cached) && status == SL_STORE_DONE) {
+        object->written = true;
         sl_shared_call(object, operation, number, other, NULL, name);
+    }
 }
 
 /* Is the value of a watched object here, as of this place in the order of packets? */
@@ -131,6 +143,28 @@ static inline bool sl_shared_load(struct sl_object *object) {
     return loaded;
 }
 
+/* Table 3.5 of CHC, the last column: what instances share is cached for as long as all of the traffic goes to one of them. Its
+ * key remains that of a shared object; its updates are committed as those of a part, each of which this instance owns. What is
+ * written mostly is not taken: its updates do not wait anyway, and are combined. */
+SL_COLD bool sl_shared_take(struct sl_object *object) {
+    struct sl_shared *shared = object->of;
+    const struct sl_store *store = shared->state->store;
+    if (!store->alone || shared->unloaded || shared->info->access == SL_WRITE_MOSTLY || shared->info->scope == SL_SCOPE_FLOW)
+        return false;
+    if (!object->key && !sl_object_name(object))
+        return false;
+    sl_object_clear(object);
+    object->part = 0;
+    object->cached = object->taken = true;
+    object->written = false;
+    if (sl_shared_load(object))
+        return true;
+    sl_object_clear(object);
+    object->cached = object->taken = false;
+    shared->unloaded = true;
+    return false;
+}
+
 /* Decides what an object of an event is that this instance had not. NULL if its value cannot be read. */
 SL_COLD struct sl_object *sl_shared_adopt(const struct sl_event *event, struct sl_object *object) {
     struct sl_shared *shared = object->of;
@@ -154,14 +188,8 @@ SL_COLD struct sl_object *sl_shared_adopt(const struct sl_event *event, struct s
 static inline void sl_shared_vacate(struct sl_object *object) {
     struct sl_shared_state *state = object->of->state;
     sl_shared_call(object, SL_STORE_DROP, 0, 0, NULL, NULL);
-    enum sl_shared_type type = object->of->info->type;
-    if (type == SL_SHARED_LIST || type == SL_SHARED_SET || type == SL_SHARED_MAP) {
-        object->of->items -= type == SL_SHARED_LIST ? object->value.list.count : object->value.map.count;
-        free(type == SL_SHARED_LIST ? (void *)object->value.list.item : (void *)object->value.map.entry);
-    }
-    memset(&object->value, 0, sizeof object->value);
-    memset(sl_object_bytes(object), 0, object->of->info->bytes);
-    object->present = false;
+    object->written = true;
+    sl_object_clear(object);
     if (object->vacant)
         return;
     if (state->vacated == state->vacant_room) {

@@ -43,6 +43,10 @@
  *                                   SLUICE_DROP(box), SLUICE_REWRITE(box, at, bytes, length), SLUICE_REDIRECT(box,
  *                                   port), SLUICE_RESET(box) for both ends of a TCP connection, SLUICE_SEND(box, bytes,
  *                                   length); see output.h.
+ * SLUICE_ARRIVAL { ... return true; }   Runs when a packet arrives, before the stack reads it. Inside: `box`, with
+ *                                   sl_box_frame(box). It may only SLUICE_REWRITE bytes, and returns whether it did: the
+ *                                   packet is then another one for the stack and all functions, see arrival.h.
+ *                                   sl_arrived(box): the function did so with the current packet.
  * SLUICE_WRITES(layer, field)       Of the packets that pass, the function changes this header field, and no other that
  *                                   it does not declare so. Functions that run in parallel must change different ones.
  * SLUICE_SHARED(name, type, scope, access, loss, help)   Objects of state that a store outside the box may hold, see
@@ -98,6 +102,7 @@
 
 #include "core/box.h"
 #include "driver/group.h"
+#include "function/arrival.h"
 #include "function/control.h"
 #include "function/current.h"
 #include "function/keep.h"
@@ -276,6 +281,10 @@ static inline void sl_common_unlock(const struct sl_box *box) {
 #define SLUICE_OPEN                                                                                       \
     SL_ENTRY int SL_JOIN(SLUICE_FUNCTION, open)(__attribute__((unused)) struct sl_box *box,                 \
                                               __attribute__((unused)) const char *options)
+#define SLUICE_ARRIVAL                                                                                    \
+    __attribute__((unused)) SL_ENTRY bool SL_JOIN(SLUICE_FUNCTION, arrival)(__attribute__((unused)) struct sl_box *box)
+#define sl_arrived(box) sl_arrived_by(box, SL_FUNCTION_BIT)
+
 #define SLUICE_CLOSE                                                                                      \
     SL_ENTRY void SL_JOIN(SLUICE_FUNCTION, close)(__attribute__((unused)) struct sl_box *box)
 

@@ -100,6 +100,7 @@ struct sl_store_chain {
     bool (*adopted)(const void *event);        /* did the event's flow begin before this instance had it? */
     bool (*changed)(void);                     /* has another instance updated a watched object since the last call? */
     void (*updated)(bool watched, uint32_t object);   /* this one updates an object */
+    void (*waits)(bool waits);                 /* for the store, from now on: it does not hang */
 };
 
 struct sl_store {
@@ -139,6 +140,7 @@ struct sl_store {
     bool marks;                           /* the next commit is made also if it has no updates */
     uint8_t owned[1024 / 8];              /* parts: bits of those that this instance owns */
     bool strict;                          /* operations with results are in the order of packets */
+    bool alone;                           /* it owns all parts: no other instance uses what instances share */
     bool caches;              /* flow-scoped objects are cached, and reads of them do not reach the store */
     const char *instance;     /* of the function, as part of the keys of flow-scoped objects */
 };

@@ -2,6 +2,7 @@
 #include "io/fanout.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,33 +35,85 @@ int sl_fanout_load(const void *code, uint32_t count, char *why, size_t why_size)
     return -1;
 }
 
-struct sl_fanout_group *sl_fanout_group_of(struct sl_fanout *fanout, unsigned interface)
+/* The group of an interface, perhaps a new one. NULL: there are too many. */
+static struct sl_fanout_group *group_of(struct sl_fanout *fanout, unsigned interface)
 {
     for (uint32_t i = 0; i < fanout->count; i++)
         if (fanout->groups[i].interface == interface)
             return &fanout->groups[i];
-    if (fanout->count == SL_FANOUT_INTERFACES)
+    if (fanout->count == SL_FANOUT_INTERFACES) {
+        errno = ENOSPC;
         return NULL;
-    fanout->groups[fanout->count] = (struct sl_fanout_group){.interface = interface, .first = -1};
+    }
+    fanout->groups[fanout->count] = (struct sl_fanout_group){.interface = interface};
     return &fanout->groups[fanout->count++];
 }
 
-int sl_fanout_join(struct sl_fanout *fanout, struct sl_fanout_group *group, int socket)
+/* Adds the socket to the kernel's group, or makes that. */
+static int join(const struct sl_fanout *fanout, struct sl_fanout_group *group, int socket, bool first)
 {
-    uint32_t type = (fanout->program < 0 ? FANOUT_HASH : FANOUT_EBPF) | (group->joined ? 0 : FANOUT_UNIQUE), joins = group->id | type << 16;
+    uint32_t type = (fanout->program < 0 ? FANOUT_HASH : FANOUT_EBPF) | (first ? FANOUT_UNIQUE : 0);
+    uint32_t joins = (first ? 0 : group->id) | type << 16;
+    socklen_t size = sizeof joins;
     if (setsockopt(socket, SOL_PACKET, PACKET_FANOUT, &joins, sizeof joins))
         return -1;
-    socklen_t size = sizeof joins;
-    if (!group->joined && getsockopt(socket, SOL_PACKET, PACKET_FANOUT, &joins, &size))
-        return -1;
-    if (!group->joined) {
-        group->id = (uint16_t)joins;
-        group->first = socket;
-    }
-    if (++group->joined < fanout->members || fanout->program < 0)
+    if (!first)
         return 0;
-    return setsockopt(socket, SOL_PACKET, FANOUT_DATA, &fanout->program, sizeof fanout->program);
+    if (getsockopt(socket, SOL_PACKET, PACKET_FANOUT, &joins, &size))
+        return -1;
+    group->id = (uint16_t)joins;
+    group->first = socket;
+    group->joined = 0;
+    group->generation++;
+    return 0;
 }
+
+/* The socket has joined: lets packets pass. */
+static int start(const struct sl_fanout *fanout, const struct sl_fanout_group *group, int socket, bool first,
+                 int (*let_pass)(void *user, int socket), void *user)
+{
+    const bool last = group->joined == fanout->members;
+    int result = first ? 0 : let_pass(user, socket);
+    if (!result && last && fanout->program >= 0)
+        result = setsockopt(socket, SOL_PACKET, FANOUT_DATA, &fanout->program, sizeof fanout->program);
+    return result || !last ? result : let_pass(user, group->first);
+}
+
+int sl_fanout_join(struct sl_fanout_member *member, unsigned interface, int socket, int (*let_pass)(void *user, int socket),
+                   void *user)
+{
+    struct sl_fanout_group *group = member->group ? member->group : group_of(member->of, interface);
+    if (!group)
+        return -1;
+    if (!member->group)
+        member->number = group->joined;
+    member->group = group;
+    const bool first = !member->number;
+    if (join(member->of, group, socket, first))
+        return -1;
+    group->joined++;
+    member->generation = group->generation;
+    int result = start(member->of, group, socket, first, let_pass, user);
+    if (result) {   /* it may join this generation again */
+        group->joined--;
+        member->generation--;
+    }
+    return result;
+}
+
+static pthread_mutex_t joins = PTHREAD_MUTEX_INITIALIZER;   /* of members of all groups: it is seldom held */
+
+bool sl_fanout_begin(const struct sl_fanout_member *member)
+{
+    const struct sl_fanout_group *group = member->group;
+    pthread_mutex_lock(&joins);
+    if (!member->number || (group->generation != member->generation && group->joined == member->number))
+        return true;
+    pthread_mutex_unlock(&joins);
+    return false;
+}
+
+void sl_fanout_end(void) { pthread_mutex_unlock(&joins); }
 
 #else
 
@@ -72,20 +125,24 @@ int sl_fanout_load(const void *code, uint32_t count, char *why, size_t why_size)
     return -1;
 }
 
-struct sl_fanout_group *sl_fanout_group_of(struct sl_fanout *fanout, unsigned interface)
+int sl_fanout_join(struct sl_fanout_member *member, unsigned interface, int socket, int (*let_pass)(void *user, int socket),
+                   void *user)
 {
-    (void)fanout;
+    (void)member;
     (void)interface;
-    return NULL;
-}
-
-int sl_fanout_join(struct sl_fanout *fanout, struct sl_fanout_group *group, int socket)
-{
-    (void)fanout;
-    (void)group;
     (void)socket;
+    (void)let_pass;
+    (void)user;
     errno = ENOSYS;
     return -1;
 }
+
+bool sl_fanout_begin(const struct sl_fanout_member *member)
+{
+    (void)member;
+    return false;
+}
+
+void sl_fanout_end(void) {}
 
 #endif

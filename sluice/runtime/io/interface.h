@@ -47,6 +47,30 @@ static inline uint64_t sl_read_counter(const char *interface, const char *counte
     return value;
 }
 
+/* A counter of an interface, which begins at 0 again where the interface is made again. Nothing of it can be read once the
+ * interface is removed: what was read last remains. */
+struct sl_interface_counter { uint64_t before, last, earlier; };
+
+/* The interface has this value now; `value` is 0 where there is no interface. */
+static inline void sl_interface_counter_set(struct sl_interface_counter *counter, uint64_t value)
+{
+    if (value > counter->last)
+        counter->last = value;
+}
+
+/* Counts from this value on, that of an interface which was opened now. */
+static inline void sl_interface_counter_begin(struct sl_interface_counter *counter, uint64_t value)
+{
+    counter->earlier += counter->last - counter->before;
+    counter->before = counter->last = value;
+}
+
+/* What was counted. */
+static inline uint64_t sl_interface_counted(const struct sl_interface_counter *counter)
+{
+    return counter->earlier + counter->last - counter->before;
+}
+
 /* ioctl with the name of an interface in its request. control: any socket. Returns 0; or -1, with errno. */
 static inline int sl_interface_ioctl(int control, const char *interface, unsigned long number, struct ifreq *request)
 {

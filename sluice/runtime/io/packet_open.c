@@ -6,22 +6,24 @@
 
 #if defined(__linux__) && __has_include(<linux/if_packet.h>)
 
-#include "io/fanout.h"
 #include "io/filter.h"
-#include "io/interface.h"
 #include "io/packet_source.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum {
     SLOT = 2048,                /* the kernel's frame size; in version 3, it only has to divide the block size */
     RING = 64 << 20,
+    BLOCKS_LEAST = 4,
+    BLOCKS_MOST = 16384,
     RETIRE = 10,                /* milliseconds */
     RETIRE_FORWARDING = 1,
 };
@@ -44,6 +46,7 @@ static int find_interface(struct sl_packet_source *s)
     s->link_type = (uint16_t)link_type;
     if (link_type < 0)
         return sl_source_fail(&s->base, "device type %d of the kernel has no link type that is known here", (int)type);
+    sl_packet_count_from_now(s);
     return 0;
 }
 
@@ -56,22 +59,15 @@ static int attach_program(int socket, struct sock_filter *instructions, unsigned
 /* Attaches the capture filter, or, without one, the snap length. Frames whose VLAN tag the
  * kernel has taken off all pass: the filter is evaluated again when the tag is restored. If the kernel refuses the
  * program, as it refuses long ones, or the link types of packets differ, all packets are filtered in this process. */
-static int attach_filter(struct sl_packet_source *s, int socket, const struct sl_source_options *options)
+static int attach_filter(struct sl_packet_source *s, int socket)
 {
     enum { BEFORE = 3 };
-    const uint32_t snap_length = options->snap_length ? options->snap_length : 262144;
-    struct sock_filter cut = {BPF_RET | BPF_K, 0, 0, snap_length};
+    struct sock_filter cut = {BPF_RET | BPF_K, 0, 0, s->snap_length ? s->snap_length : 262144};
     const void *instructions;
     unsigned count;
-    if (options->snap_length && attach_program(socket, &cut, 1))
+    if (s->snap_length && attach_program(socket, &cut, 1))
         return refuse(s, "the snap length cannot be set");
-    if (!options->filter)
-        return 0;
-    if (!s->base.filter)
-        s->base.filter = sl_filter_open(options->filter, options->snap_length, s->base.fault, sizeof s->base.fault);
-    if (!s->base.filter)
-        return -1;
-    if (!s->index || !(count = sl_filter_program(s->base.filter, s->link_type, &instructions)))
+    if (!s->base.filter || !s->index || !(count = sl_filter_program(s->base.filter, s->link_type, &instructions)))
         return 0;
     struct sock_filter *whole = calloc(BEFORE + count, sizeof *whole);
     if (!whole)
@@ -85,72 +81,94 @@ static int attach_filter(struct sl_packet_source *s, int socket, const struct sl
     return 0;
 }
 
-static int set_up_ring(struct sl_packet_source *s, const struct sl_source_options *options)
+/* Gives a socket its ring, in the place of one that the source has. */
+static int set_up_ring(struct sl_packet_source *s, int socket)
 {
     int version = TPACKET_V3;
     unsigned reserve = 16;   /* at least SL_PACKET_TAG bytes */
-    uint64_t bytes = options->ring_bytes ? options->ring_bytes : RING;
-    s->blocks = (unsigned)(bytes / SL_PACKET_BLOCK < 4 ? 4 : bytes / SL_PACKET_BLOCK > 16384 ? 16384 : bytes / SL_PACKET_BLOCK);
     struct tpacket_req3 ring = {.tp_block_size = SL_PACKET_BLOCK, .tp_block_nr = s->blocks, .tp_frame_size = SLOT,
                                 .tp_frame_nr = s->blocks * (SL_PACKET_BLOCK / SLOT),
-                                .tp_retire_blk_tov = options->forwarding ? RETIRE_FORWARDING : RETIRE};
-    if (attach_filter(s, s->socket, options))
+                                .tp_retire_blk_tov = s->forwarding ? RETIRE_FORWARDING : RETIRE};
+    if (attach_filter(s, socket))
         return -1;
-    if (setsockopt(s->socket, SOL_PACKET, PACKET_VERSION, &version, sizeof version) ||
-        setsockopt(s->socket, SOL_PACKET, PACKET_RESERVE, &reserve, sizeof reserve) ||
-        setsockopt(s->socket, SOL_PACKET, PACKET_RX_RING, &ring, sizeof ring))
+    if (setsockopt(socket, SOL_PACKET, PACKET_VERSION, &version, sizeof version) ||
+        setsockopt(socket, SOL_PACKET, PACKET_RESERVE, &reserve, sizeof reserve) ||
+        setsockopt(socket, SOL_PACKET, PACKET_RX_RING, &ring, sizeof ring))
         return refuse(s, "the kernel gives no receive ring");
-    void *map = mmap(NULL, (size_t)s->blocks * SL_PACKET_BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED, s->socket, 0);
-    if (map == MAP_FAILED)
+    const int place = s->ring ? MAP_FIXED : 0;
+    void *map = mmap(s->ring, (size_t)s->blocks * SL_PACKET_BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED | place, socket, 0);
+    if (map == MAP_FAILED) {
+        s->removal.gone = s->ring != NULL;   /* where it was, there may be nothing now */
         return refuse(s, "the receive ring cannot be mapped");
+    }
     s->ring = map;
     return 0;
 }
 
-/* Lets packets pass again, as the options say: their filter replaces the one that lets none pass. */
-static int let_pass(struct sl_packet_source *s, int socket, const struct sl_source_options *options)
+/* Lets packets pass again: the filter of the source replaces the one that lets none pass. */
+static int let_pass(void *source, int socket)
 {
+    struct sl_packet_source *s = source;
     int unused = 0;
-    if (attach_filter(s, socket, options))
+    if (attach_filter(s, socket))
         return -1;
-    if (options->snap_length || s->base.filtered_in_kernel)
+    if (s->snap_length || s->base.filtered_in_kernel)
         return 0;
     return setsockopt(socket, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof unused) ? refuse(s, "the filter cannot be detached")
                                                                                     : 0;
 }
 
-/* Joins the sockets that divide the packets of the interface. Each of them lets no packet pass before it has joined, and the
- * first one, which gets all, before the last one has. */
-static int join_fanout(struct sl_packet_source *s, const struct sl_source_options *options)
-{
-    struct sl_fanout *fanout = options->fanout;
-    struct sl_fanout_group *group = sl_fanout_group_of(fanout, s->index);
-    if (!group || sl_fanout_join(fanout, group, s->socket))
-        return refuse(s, "the kernel does not divide its packets among sockets");
-    if (group->first != s->socket && let_pass(s, s->socket, options))
-        return -1;
-    return group->joined == fanout->members ? let_pass(s, group->first, options) : 0;
-}
-
-static int attach(struct sl_packet_source *s, const struct sl_source_options *options)
+static int attach(struct sl_packet_source *s)
 {
     struct sock_filter none = {BPF_RET | BPF_K, 0, 0, 0};
-    if (options->fanout && (s->link_type != 1 || !s->index))
+    if (s->fanout.of && (s->link_type != 1 || !s->index))
         return sl_source_fail(&s->base, "the kernel divides packets of Ethernet interfaces only");
-    if (options->fanout && attach_program(s->socket, &none, 1))
+    if (s->fanout.of && attach_program(s->socket, &none, 1))
         return refuse(s, "the filter cannot be attached");
-    s->forwarding = options->forwarding;
 #ifdef PACKET_IGNORE_OUTGOING
     int ignored = 1;   /* saves their copies; a kernel before 4.20 has no such option */
     if (s->forwarding)
         (void)setsockopt(s->socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &ignored, sizeof ignored);
 #endif
-    s->removal.awaits = options->awaits_removed && !options->fanout;
-    s->no_promiscuous = options->no_promiscuous;
     if (sl_packet_bind(s))
         return refuse(s, "cannot receive from it");
-    s->missed_before = sl_packet_missed(s);
-    return options->fanout ? join_fanout(s, options) : 0;
+    if (!s->fanout.of)
+        return 0;
+    s->base.fault[0] = 0;
+    if (sl_fanout_join(&s->fanout, s->index, s->socket, let_pass, s))
+        return s->base.fault[0] ? -1 : refuse(s, "the kernel does not divide its packets among sockets");
+    return 0;
+}
+
+/* Returns a socket that gets no packets until it is bound; or -1, with the fault. */
+static int open_socket(struct sl_packet_source *s)
+{
+    int found = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+    if (found >= 0)
+        return found;
+    return errno == EPERM ? sl_source_fail(&s->base, "to use interfaces takes root, or the capability CAP_NET_RAW")
+                          : refuse(s, "the kernel gives no packet socket");
+}
+
+int sl_packet_open_again(struct sl_source *source)
+{
+    struct sl_packet_source *s = (struct sl_packet_source *)(void *)source;
+    const unsigned before = s->index;
+    int socket = open_socket(s);
+    if (socket < 0)
+        return -1;
+    pthread_mutex_lock(&s->lock);
+    sl_packet_count_drops(s);
+    int result = set_up_ring(s, socket);
+    /* the descriptor stays the same, as other members of the group and pollers know it */
+    if (!result && dup3(socket, s->socket, O_CLOEXEC) < 0)
+        result = refuse(s, "its socket cannot be replaced");
+    close(socket);
+    s->block = s->held = s->left = 0;
+    result = result || find_interface(s) || attach(s) ? -1 : 0;
+    s->index = result ? before : s->index;
+    pthread_mutex_unlock(&s->lock);
+    return result;
 }
 
 /* A source with its socket; NULL, with the message. */
@@ -162,14 +180,11 @@ static struct sl_packet_source *make(const char *interface, char *message, size_
         return NULL;
     }
     s->base.back_end = &sl_packet_back_end;
+    pthread_mutex_init(&s->lock, NULL);
     snprintf(s->base.name, sizeof s->base.name, "%s", interface);
-    s->socket = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);   /* protocol 0: no packets until bind */
+    s->socket = open_socket(s);
     if (s->socket >= 0)
         return s;
-    if (errno == EPERM)
-        sl_source_fail(&s->base, "to use interfaces takes root, or the capability CAP_NET_RAW");
-    else
-        refuse(s, "the kernel gives no packet socket");
     snprintf(message, message_size, "%s", s->base.fault);
     free(s);
     return NULL;
@@ -196,7 +211,16 @@ int sl_packet_source_open(struct sl_source **out, const char *interface, const s
     struct sl_packet_source *s = make(interface, message, message_size);
     if (!s)
         return -1;
-    bool failed = find_interface(s) || set_up_ring(s, options) || attach(s, options);
+    const uint64_t blocks = (options->ring_bytes ? options->ring_bytes : RING) / SL_PACKET_BLOCK;
+    s->blocks = (unsigned)(blocks < BLOCKS_LEAST ? BLOCKS_LEAST : blocks > BLOCKS_MOST ? BLOCKS_MOST : blocks);
+    s->snap_length = options->snap_length;
+    s->forwarding = options->forwarding;
+    s->no_promiscuous = options->no_promiscuous;
+    s->fanout.of = options->fanout;
+    s->removal.awaits = options->awaits_removed;
+    bool failed = options->filter && !(s->base.filter = sl_filter_open(options->filter, options->snap_length, s->base.fault,
+                                                                       sizeof s->base.fault));
+    failed = failed || find_interface(s) || set_up_ring(s, s->socket) || attach(s);
     return finish(s, failed, out, message, message_size);
 }
 

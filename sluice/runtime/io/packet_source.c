@@ -6,7 +6,6 @@
 
 #if defined(__linux__) && __has_include(<linux/if_packet.h>)
 
-#include "io/interface.h"
 #include "io/packet_source.h"
 
 #include <arpa/inet.h>
@@ -32,11 +31,26 @@ enum {
 
 static struct sl_packet_source *of(struct sl_source *source) { return (struct sl_packet_source *)(void *)source; }
 
-uint64_t sl_packet_missed(const struct sl_packet_source *s)
+/* --- drops --- */
+
+static uint64_t missed(const struct sl_packet_source *s)
 {
     if (!s->index)
         return 0;
     return sl_read_counter(s->base.name, "rx_missed_errors") + sl_read_counter(s->base.name, "rx_fifo_errors");
+}
+
+void sl_packet_count_from_now(struct sl_packet_source *s) { sl_interface_counter_begin(&s->missed, missed(s)); }
+
+void sl_packet_count_drops(struct sl_packet_source *s)
+{
+    struct tpacket_stats_v3 now = {0};
+    socklen_t size = sizeof now;
+    if (getsockopt(s->socket, SOL_PACKET, PACKET_STATISTICS, &now, &size) == 0) {
+        s->total.tp_drops += now.tp_drops;
+        s->total.tp_freeze_q_cnt += now.tp_freeze_q_cnt;
+    }
+    sl_interface_counter_set(&s->missed, missed(s));
 }
 
 /* --- receiving --- */
@@ -137,26 +151,45 @@ static bool find_again(struct sl_packet_source *s)
         s->index = before;
         return false;
     }
-    s->missed_before = sl_packet_missed(s);
+    pthread_mutex_lock(&s->lock);
+    sl_packet_count_from_now(s);
+    pthread_mutex_unlock(&s->lock);
     return true;
 }
 
-/* The interface was removed, and the packets that were received before have been handed over. */
+/* The interface was removed, and the packets that were received before have been handed over and released. */
 static int32_t await_interface(struct sl_packet_source *s)
 {
     if (!sl_is_removed(&s->removal) && sl_removal_begins(&s->removal, &s->base))
         return SL_SOURCE_FAULT;
-    if (find_again(s)) {
+    if (s->fanout.of) {
+        if (!sl_fanout_begin(&s->fanout))
+            return 0;
+        int32_t result = sl_removal_try(&s->removal, &s->base, sl_is_up(s->socket, s->base.name), sl_packet_open_again);
+        sl_fanout_end();
+        if (result || sl_is_removed(&s->removal))
+            return result;
+    } else if (find_again(s)) {
         sl_removal_ends(&s->removal);
-        s->gone_at = 0;
-        s->down = true;   /* until it is found to be up */
+    } else {
+        return 0;
     }
+    s->gone_at = 0;
+    s->down = true;   /* until it is found to be up */
     return 0;
+}
+
+/* Whether the kernel has taken the interface from the socket, as it was removed; also if another one has its index by now. */
+static bool is_unbound(const struct sl_packet_source *s)
+{
+    struct sockaddr_ll address = {.sll_ifindex = 0};
+    socklen_t size = sizeof address;
+    return getsockname(s->socket, (struct sockaddr *)&address, &size) == 0 && address.sll_ifindex != (int)s->index;
 }
 
 /* Called if nothing was received: reports a fault if the interface no longer exists, and the kernel has had time to hand
  * over the packets that it received before. A link that is down may recover. The kernel sets one down before it removes it,
- * and reports only that to the socket: an interface is looked for until it is up again. */
+ * and reports only that to the socket: an interface is looked at until it is up again. */
 static int32_t check_interface(struct sl_packet_source *s)
 {
     int number = 0;
@@ -167,6 +200,11 @@ static int32_t check_interface(struct sl_packet_source *s)
     if (!s->gone_at) {
         const bool error = !getsockopt(s->socket, SOL_SOCKET, SO_ERROR, &number, &size) && number;   /* reading clears it */
         __atomic_store_n(&s->downs, s->downs + (number == ENETDOWN), __ATOMIC_RELAXED);
+        if (error && !s->down) {   /* its counters perhaps can be read for the last time */
+            pthread_mutex_lock(&s->lock);
+            sl_packet_count_drops(s);
+            pthread_mutex_unlock(&s->lock);
+        }
         s->down |= error;
         if (!s->down)
             return 0;
@@ -174,8 +212,9 @@ static int32_t check_interface(struct sl_packet_source *s)
     if (!sl_removal_due(&s->removal, EXAMINED))
         return 0;
     if (!s->gone_at) {
-        if (if_indextoname(s->index, name)) {
-            s->down = !sl_is_up(s->socket, name);   /* also where it was removed since the line before */
+        if (!is_unbound(s)) {
+            /* also where it was removed since the line before */
+            s->down = !if_indextoname(s->index, name) || !sl_is_up(s->socket, name);
             return 0;
         }
         s->gone_at = s->removal.examined;
@@ -299,20 +338,16 @@ static bool packet_is_congested(const struct sl_source *source)
 static void packet_statistics(struct sl_source *source, struct sl_source_statistics *out)
 {
     struct sl_packet_source *s = of(source);
-    struct tpacket_stats_v3 now = {0};
-    socklen_t size = sizeof now;
-    if (getsockopt(s->socket, SOL_PACKET, PACKET_STATISTICS, &now, &size) == 0) {
-        s->total.tp_drops += now.tp_drops;
-        s->total.tp_freeze_q_cnt += now.tp_freeze_q_cnt;
-    }
+    pthread_mutex_lock(&s->lock);
+    sl_packet_count_drops(s);
+    out->dropped_kernel = s->total.tp_drops;
+    out->freezes = s->total.tp_freeze_q_cnt;
+    out->dropped_interface = sl_interface_counted(&s->missed);
+    pthread_mutex_unlock(&s->lock);
     out->packets = s->ring ? s->packets : s->sent;
     out->sent = s->sent;
-    out->dropped_kernel = s->total.tp_drops;
-    const uint64_t now_missed = sl_packet_missed(s);
-    out->dropped_interface = now_missed > s->missed_before ? now_missed - s->missed_before : 0;
     out->refused = s->refused;
     out->vlan_restored = s->restored;
-    out->freezes = s->total.tp_freeze_q_cnt;
     out->link_downs = __atomic_load_n(&s->downs, __ATOMIC_RELAXED);
     sl_removal_statistics(&s->removal, out);
 }
@@ -324,6 +359,7 @@ static int packet_close(struct sl_source *source)
         munmap(s->ring, (size_t)s->blocks * SL_PACKET_BLOCK);
     if (s->socket >= 0)
         close(s->socket);
+    pthread_mutex_destroy(&s->lock);
     return 0;
 }
 

@@ -2,10 +2,13 @@
 #ifndef SL_IO_PACKET_SOURCE_H
 #define SL_IO_PACKET_SOURCE_H
 
+#include "io/fanout.h"
+#include "io/interface.h"
 #include "io/removal.h"
 #include "io/source.h"
 
 #include <linux/if_packet.h>
+#include <pthread.h>
 
 enum {
     SL_PACKET_BLOCK = 1 << 20,       /* bytes of a block of the ring */
@@ -17,6 +20,9 @@ struct sl_packet_source {
     struct sl_source base;
     int socket;
     struct sl_removal removal;
+    struct sl_fanout_member fanout;  /* its `of` is NULL: the source gets all packets of the interface */
+    pthread_mutex_t lock;            /* of what is read for statistics, perhaps by another thread */
+    uint32_t snap_length;
     bool no_promiscuous;
     uint64_t gone_at;                /* when the interface was found to be removed; 0: not so */
     bool down;                       /* it was set down, and is not up again as far as we know */
@@ -27,7 +33,8 @@ struct sl_packet_source {
     unsigned blocks, block, held;    /* total number; the current one; the number before it that are not released */
     uint32_t left;                   /* packets of the current block that are not received yet */
     struct tpacket3_hdr *next;       /* the first of these packets */
-    uint64_t packets, sent, refused, restored, missed_before, downs;
+    uint64_t packets, sent, refused, restored, downs;
+    struct sl_interface_counter missed;   /* packets that the card had no buffer for */
     struct tpacket_stats_v3 total;   /* accumulated, because reading resets the kernel's counters */
     unsigned ports[SL_PACKET_INTERFACES], port_count;   /* with `any`: the interface index of each port */
 };
@@ -38,7 +45,15 @@ extern const struct sl_source_back_end sl_packet_back_end;
  * of the same name as before. Returns 0; or -1, with errno. */
 int sl_packet_bind(struct sl_packet_source *source);
 
-/* The number of packets that the network card dropped because it had no buffer. */
-uint64_t sl_packet_missed(const struct sl_packet_source *source);
+/* One of several sockets that divide the packets of an interface, which the kernel binds only once: receives from the interface
+ * that was made again by another socket, with another ring. It takes CAP_NET_RAW. Returns 0; or -1, with the fault. */
+int sl_packet_open_again(struct sl_source *source);
+
+/* Adds what the kernel and the card have dropped since the last time to the counters. An interface has its own with it only
+ * while it exists. */
+void sl_packet_count_drops(struct sl_packet_source *source);
+
+/* Counts what the card drops from now on, that of an interface which was found now. */
+void sl_packet_count_from_now(struct sl_packet_source *source);
 
 #endif

@@ -41,7 +41,7 @@ int32_t sl_removal_try(struct sl_removal *removal, struct sl_source *source, boo
     }
     removal->tried = removal->tried ? removal->tried : removal->examined;
     if (again(source)) {
-        removal->gone = removal->examined - removal->tried >= TRIED;
+        removal->gone = removal->gone || removal->examined - removal->tried >= TRIED;
         return removal->gone ? SL_SOURCE_FAULT : 0;
     }
     source->fault[0] = 0;

@@ -27,7 +27,8 @@ int32_t sl_removal_begins(struct sl_removal *removal, struct sl_source *source);
 void sl_removal_ends(struct sl_removal *removal);
 
 /* While it is removed, when sl_removal_due: opens the interface, if one of its name is there. One that cannot be opened for
- * two seconds is a fault, which `again` has recorded, as nothing would ever be received. again: returns 0, or -1. */
+ * two seconds is a fault, which `again` has recorded, as nothing would ever be received. again: returns 0, or -1; it may set
+ * `gone`, if it is not to be called any more. */
 int32_t sl_removal_try(struct sl_removal *removal, struct sl_source *source, bool there, int (*again)(struct sl_source *));
 
 /* Fills in the counters; for another thread, too. */

@@ -58,10 +58,12 @@ struct sl_source_options {
                                  * linker searches for */
     const char *dpdk_options;   /* dpdk: options of its environment abstraction layer, in place of the default ones; NULL:
                                  * these, which need no hugepages */
-    struct sl_fanout *fanout;   /* af_packet: the source gets a part of the interface's packets (fanout.h); NULL: all */
+    struct sl_fanout *fanout;   /* af_packet: the source gets a part of the interface's packets (fanout.h), and refers to
+                                 * the struct as long as it is open; NULL: all */
     struct sl_queues *queues;   /* xdp: it gets a part of the interface's receive queues (queues.h); NULL: all */
-    bool awaits_removed;        /* af_packet, xdp, tap: an interface that is removed is received from again once it is made again
-                                 * with its name, and up; else it is a fault. Not with `fanout` */
+    bool awaits_removed;        /* an interface that is removed is received from again once it is made again with its name, and
+                                 * up; else it is a fault. af_packet with `fanout`, and dpdk, which receives so from virtual
+                                 * devices over an interface only, need CAP_NET_RAW for that */
 };
 
 /* The counters of a source. */

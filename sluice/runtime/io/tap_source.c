@@ -33,7 +33,8 @@ struct tap_source {
     uint8_t *buffer;
     size_t size, used;
     uint32_t snap_length;
-    uint64_t number, sent, refused, dropped_before;
+    uint64_t number, sent, refused;
+    struct sl_interface_counter dropped;
     struct sl_removal removal;
 };
 
@@ -145,10 +146,10 @@ static struct sl_source *tap_part(struct sl_source *source, size_t index) { retu
 static void tap_statistics(struct sl_source *source, struct sl_source_statistics *out)
 {
     struct tap_source *s = (struct tap_source *)source;
-    uint64_t dropped = sl_read_counter(source->name, "tx_dropped");
+    sl_interface_counter_set(&s->dropped, sl_read_counter(source->name, "tx_dropped"));
     *out = (struct sl_source_statistics){
         .packets = s->number, .sent = s->sent, .refused = s->refused,
-        .dropped_kernel = dropped > s->dropped_before ? dropped - s->dropped_before : 0,
+        .dropped_kernel = sl_interface_counted(&s->dropped),
     };
     sl_removal_statistics(&s->removal, out);
 }
@@ -198,7 +199,7 @@ static int set_up(struct tap_source *s)
     result = result || (ioctl(control, SIOCSIFFLAGS, &request) && errno != EPERM);   /* its owner may set it up */
     if (control >= 0)
         close(control);
-    s->dropped_before = sl_read_counter(s->base.name, "tx_dropped");
+    sl_interface_counter_begin(&s->dropped, sl_read_counter(s->base.name, "tx_dropped"));
     return result ? sl_source_fail(&s->base, "the interface cannot be set up: %s", strerror(errno)) : 0;
 }
 

@@ -90,7 +90,6 @@ static int32_t await_interface(struct sl_xdp_source *s);
  * error while it is down. */
 static int32_t check_interface(struct sl_xdp_source *s)
 {
-    char name[IF_NAMESIZE];
     int number = 0;
     socklen_t size = sizeof number;
     if (sl_is_removed(&s->removal))
@@ -100,7 +99,8 @@ static int32_t check_interface(struct sl_xdp_source *s)
         __atomic_store_n(&s->downs, s->downs + (down && !s->down), __ATOMIC_RELAXED);
         s->down = down;
     }
-    if (getsockopt(s->queues[0].descriptor, SOL_SOCKET, SO_ERROR, &number, &size) || !number || if_indextoname(s->index, name))
+    /* the kernel sets no other error: another interface may have the index by now */
+    if (getsockopt(s->queues[0].descriptor, SOL_SOCKET, SO_ERROR, &number, &size) || !number)
         return 0;
     return sl_removal_begins(&s->removal, &s->base);
 }

@@ -134,11 +134,13 @@ static void sl_iso_updated(bool watched, uint32_t object) {
         receiver->log->updates[receiver->frame] ^= receiver->iso->self << 16 | (object & 0xffff);
 }
 
+static void sl_iso_waits(bool waits) { sl_iso_own()->waits = waits; }
+
 /* --- batches --- */
 
 static inline void sl_iso_instance_open(void) {
     static const struct sl_store_chain chain = {sl_iso_clock,   sl_iso_wait_order, sl_iso_part,
-                                                sl_iso_adopted, sl_iso_changed,    sl_iso_updated};
+                                                sl_iso_adopted, sl_iso_changed,    sl_iso_updated, sl_iso_waits};
     struct sl_iso_receiver *receiver = &sl_iso_receiver;
     struct sl_iso_instance *instance = &sl_iso_instance;
     const struct sl_iso_control *control = receiver->iso->control;
@@ -207,6 +209,8 @@ static inline void sl_iso_give_up_parts(void) {
         }
     }
     sl_shared_leave(instance->shared, leaving);
+    sl_shared_return(instance->shared);
+    instance->store->alone = false;
     instance->store->marks = true;
     instance->store->commit(instance->store, receiver->slot->before);
     instance->store->release(instance->store, leaving, owner);
@@ -233,6 +237,19 @@ static inline void sl_iso_take_parts(uint32_t version) {
     sl_iso_own()->waits = 0;
     if (any && sl_iso_stores_flows())
         sl_iso_load_flows(instance->store, parts);
+}
+
+/* Has this instance all of the traffic, so that no other one uses what they share? Timers of the box fire in all of them,
+ * and at the end all of them close. */
+static inline bool sl_iso_alone(void) {
+    const struct sl_iso_instance *instance = &sl_iso_instance;
+    bool several = (instance->vertex->instances & (instance->vertex->instances - 1)) != 0;
+    if (sl_iso_receiver.slot->kind == SL_ISO_END || (several && sl_iso_receiver.program->box_timers))
+        return false;
+    for (uint32_t i = 0; i < SL_ISO_PARTS / 8; i++)
+        if (instance->store->owned[i] != 0xff)
+            return false;
+    return true;
 }
 
 /* Before a batch. True if the process before this one has committed it. */
@@ -268,6 +285,10 @@ static inline bool sl_iso_instance_begin(void) {
         sl_iso_take_parts(version);
         instance->version = version;
     }
+    bool alone = sl_iso_alone();
+    if (instance->store->alone && !alone)
+        sl_shared_return(instance->shared);
+    instance->store->alone = alone;
     return false;
 }
 

@@ -223,7 +223,7 @@ struct sl_iso_function {
     uint32_t settled_batch, settled;     /* as done_batch and done: the store has acknowledged their updates */
     uint64_t progress;                   /* events with lower numbers are handled, and what they updated is in the store */
     uint64_t watched;                    /* updates of objects that other instances have read */
-    uint32_t waits;                      /* it waits for another instance */
+    uint32_t waits;                      /* it waits for another instance, or for the store */
 };
 
 /* As sluice/chain/processes/memory.py has them. */

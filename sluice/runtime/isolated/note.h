@@ -26,6 +26,7 @@ struct sl_iso_program {
     const uint8_t *ends;                 /* by event, whether it ends the instance */
     const uint8_t *wants;                /* by number of a published event, whether a function subscribes to it */
     uint32_t types, timers, published_events;
+    bool box_timers;                     /* it has timers that belong to no connection */
     bool deferred;                       /* handlers run at the end of a batch, as those in Python do */
 };
 

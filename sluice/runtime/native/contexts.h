@@ -31,7 +31,7 @@ struct sl_native_context {
  * Packets earn derivations, which are saved up to a bound, so that a capture that begins with many connections loses none,
  * and an attack with nothing else costs little more than other packets. */
 
-enum { SL_DERIVATION = 64, SL_DERIVATIONS_SAVED = 16384 };   /* what a derivation takes; packets that save */
+enum { SL_DERIVATION = 64, SL_DERIVATIONS_SAVED = 32768 };   /* what a derivation takes; packets that save */
 
 SL_COLD bool sl_native_charge(struct sl_native_box *used, uint64_t bytes) {
     return sl_pool_charge(&((struct sl_natives *)(void *)used)->box->pool, bytes);

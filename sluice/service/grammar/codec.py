@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sluice.service.grammar import scan
@@ -10,7 +10,10 @@ from sluice.service.grammar.plan import BODY, FRAMINGS, LIST, Item, Plan
 from sluice.service.grammar.scan import EndError, MalformedError
 from sluice.service.grammar.tree import Value
 
-__all__ = ["MalformedError", "Parsed", "evaluate", "parse", "property_of", "serialise", "wrap"]
+__all__ = [
+    "MalformedError", "Parsed", "evaluate", "integer_bytes", "integers", "parse", "parts", "property_of", "serialise",
+    "wrap",
+]  # fmt: skip
 
 WORD = 1 << 64
 NEXT = "\0next"
@@ -147,6 +150,35 @@ def _list(item: Item, data: bytes, at: int, found: Parsed) -> int:
     return at
 
 
+def parts(item: Item, data: bytes) -> Iterator[Parsed]:
+    """The units in a row that are the bytes of an item. Raises MalformedError if these are others."""
+    assert item.element is not None
+    while data:
+        one = parse(item.element, data)
+        if one is None:
+            raise MalformedError(item.name or "items")
+        yield one
+        data = data[one.end :]
+
+
+def integers(item: Item, data: bytes) -> list[int]:
+    """The integers in a row that are the bytes of an item. Raises MalformedError if bytes are left over."""
+    one = item.integer
+    assert one is not None
+    if len(data) % one.size:
+        raise MalformedError(item.name or "items")
+    order = "big" if one.order == "big" else "little"
+    pieces = (data[at : at + one.size] for at in range(0, len(data), one.size))
+    return [wrap(int.from_bytes(each, order, signed=one.signed)) for each in pieces]
+
+
+def integer_bytes(one: Item, value: int) -> bytes:
+    """An integer of fixed size. Raises MalformedError if it does not fit."""
+    if one.size < 8 and not one.smallest <= value <= one.largest:
+        raise MalformedError(one.name)
+    return (value % (1 << (8 * one.size))).to_bytes(one.size, "big" if one.order == "big" else "little")
+
+
 def _tail(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bool) -> int:
     framing, end = FRAMINGS[item.framing], at
     if framing.kind == "http":
@@ -188,7 +220,8 @@ def serialise(unit: Plan, fields: Values, base: bytes | None = None, note: int =
     values.update(fields)
     for name, of in unit.lengths():
         if of.condition is None or _integer(of.condition, values, 0, note):
-            values[name] = len(_bytes(values[of.name]))
+            whole = _bytes(values[of.name])
+            values[name] = len(whole) if of.kind == "bytes" else len(list(parts(of, whole)))
     for item in reversed(unit.items):
         if item.target and item.serialize is not None:
             values[item.target] = _integer(item.serialize, values, values[item.name], note)
@@ -206,11 +239,7 @@ def serialise(unit: Plan, fields: Values, base: bytes | None = None, note: int =
         elif item.kind in ("integer", "vint"):
             value = values[item.name]
             assert isinstance(value, int)
-            if item.size < 8 and not item.smallest <= value <= item.largest:
-                raise MalformedError(item.name)
-            order = "big" if item.order == "big" else "little"
-            fixed = (value % (1 << (8 * item.size))).to_bytes(item.size, order)
-            out += scan.vint_bytes(value) if item.kind == "vint" else fixed
+            out += scan.vint_bytes(value) if item.kind == "vint" else integer_bytes(item, value)
     again = parse(unit, out, note)
     if again is None or again.end != len(out):
         raise MalformedError("length")

@@ -10,7 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from sluice.service.grammar.tree import Attribute, Case, Grammar, Item, Switch, Value, Variable, WireField, WireType
+from sluice.service.grammar.tree import (
+    DEEPEST,
+    Attribute,
+    Case,
+    Grammar,
+    Item,
+    Switch,
+    Value,
+    Variable,
+    WireField,
+    WireType,
+    check_size,
+)
 from sluice.service.lang.errors import Place, ServiceError, suggest
 
 Declared = Mapping[str, Grammar | WireType]
@@ -18,7 +30,19 @@ Declared = Mapping[str, Grammar | WireType]
 
 SIMPLE = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "bytes", "string")
 MOST_ITEMS = 4096
-"""Fields of a unit with those of the units in it."""
+"""Fields of a unit with those of the units and lists in it."""
+MOST_CONSTANTS = 200
+"""Cases of a switch that the bytes which come next decide, one comparison after the other."""
+MOST_PARTS = 200_000
+"""Parts of all expressions of a unit: each parameter is replaced by the expression that is its value."""
+
+
+@dataclass
+class _Size:
+    """Of a unit so far, with its lists. Without a bound it is exponential in the depth of units within units."""
+
+    items: int = 0
+    parts: int = 0
 
 
 def expand(unit: Grammar, declared: Declared) -> Grammar:
@@ -27,12 +51,12 @@ def expand(unit: Grammar, declared: Declared) -> Grammar:
         raise ServiceError(
             unit.place, f"the unit '{unit.name}' has parameters", "use it within a unit that gives their values."
         )
-    return _expanded(unit, declared, ())
+    return _expanded(unit, declared, (), _Size())
 
 
-def _expanded(unit: Grammar, declared: Declared, trail: tuple[str, ...]) -> Grammar:
+def _expanded(unit: Grammar, declared: Declared, trail: tuple[str, ...], size: _Size) -> Grammar:
     found = replace(unit, items=[])
-    _Expansion(unit, declared, found).unit(unit, "", {}, None, (*trail, unit.name))
+    _Expansion(unit, declared, found, size).unit(unit, "", {}, None, (*trail, unit.name))
     return found
 
 
@@ -47,13 +71,26 @@ class _Scope:
     order: str
     """The byte order of its integers, if it is not that of the unit around it."""
     trail: tuple[str, ...]
+    size: _Size
 
     def value(self, value: Value | None) -> Value | None:
         """An expression of the unit as one of the unit around it."""
-        return None if value is None else self._value(value)
+        if value is None:
+            return None
+        found = self._value(value)
+        if self.given:
+            check_size(found)
+        return found
 
     def _value(self, value: Value) -> Value:
+        self.size.parts += 1
         if value.kind == "parameter":
+            self.size.parts += check_size(self.given[value.name])
+            if self.size.parts > MOST_PARTS:
+                raise ServiceError(
+                    value.place, f"the expressions of this unit have more than {MOST_PARTS:,} parts",
+                    "a parameter stands for the expression that it is given: compute a variable with &parse first.",
+                )  # fmt: skip
             return self.given[value.name]
         name = self.prefix + value.name if value.kind == "field" else value.name
         return replace(value, name=name, items=tuple(map(self._value, value.items)))
@@ -113,14 +150,17 @@ def _types_of(item: Item) -> Iterator[str]:
 
 
 class _Expansion:
-    def __init__(self, top: Grammar, declared: Declared, found: Grammar) -> None:
-        self.top, self.declared, self.found = top, declared, found
+    def __init__(self, top: Grammar, declared: Declared, found: Grammar, size: _Size) -> None:
+        self.top, self.declared, self.found, self.size = top, declared, found, size
 
     def put(self, item: Item) -> None:
         self.found.items.append(item)
-        if len(self.found.items) > MOST_ITEMS:
+        self.size.items += 1
+        if self.size.items > MOST_ITEMS:
             raise ServiceError(
-                self.top.place, f"the unit '{self.top.name}' has more than {MOST_ITEMS} fields", "use a list."
+                self.top.place,
+                f"the unit '{self.top.name}' has more than {MOST_ITEMS} fields",
+                "those of the units in it count: use a list, or fewer units within units.",
             )
 
     def unit(
@@ -129,7 +169,7 @@ class _Expansion:
         """The items of a unit, which are there if the condition holds. `trail`: the units around it."""
         order = unit.properties.get("byteorder", "big")
         own = self.found.properties.get("byteorder", "big")
-        scope = _Scope(prefix, given, condition, order if order != own else "", trail)
+        scope = _Scope(prefix, given, condition, order if order != own else "", trail, self.size)
         for item in unit.items:
             self.item(item, scope)
 
@@ -191,6 +231,10 @@ class _Expansion:
             first = Value(place, "next", self.first_constant(case.items[0], scope.trail))
             chosen = Value(place, "choice", items=(first, _number(place, number), chosen))
             cases.append(replace(case, values=(_number(place, number),)))
+        if len(cases) > MOST_CONSTANTS:
+            raise ServiceError(
+                place, f"this switch without a value has more than {MOST_CONSTANTS} cases", "switch ( VALUE ) instead."
+            )
         if within is not None:
             chosen = Value(place, "choice", items=(within, chosen, _number(place, 0)))
         name = f"case_{len(self.found.items)}"
@@ -265,6 +309,8 @@ class _Expansion:
     def part(self, type: WireType, place: Place, scope: _Scope) -> Grammar:
         """The unit of a field, which is none of those around it."""
         unit = self.grammar(type)
+        if len(scope.trail) > DEEPEST:
+            raise ServiceError(place, f"units within units are more than {DEEPEST} deep here", "make it flatter.")
         if unit.name in scope.trail:
             raise ServiceError(
                 place, f"the unit '{unit.name}' contains itself", "its messages would have no bound: end it."
@@ -318,7 +364,7 @@ class _Expansion:
             type = self.type(type.element, item)
         size = next((each for each in item.attributes if each.name == "length"), None)
         if size is not None and item.count is None:
-            self.put(replace(item, type=WireType(place, "bytes")))
+            self.put(replace(item, type=self.row(WireType(place, "bytes"), type, scope)))
             return
         if item.count is None:
             raise ServiceError(place, f"nothing says how many items {what} has", "write [NUMBER], or &length = BYTES.")
@@ -328,26 +374,36 @@ class _Expansion:
                 "its items end where their own fields say.",
             )  # fmt: skip
         if type.kind in ("uint", "int", "bitfield"):
-            self.integers(item, type.bits // 8)
+            self.integers(item, type, scope)
         elif type.kind == "unit":
             unit = self.part(type, place, scope)
             if unit.parameters or type.arguments:
                 raise ServiceError(place, f"the items of {what} have parameters", "use a unit without parameters.")
-            found = _expanded(unit, self.declared, scope.trail)
+            found = _expanded(unit, self.declared, scope.trail, self.size)
             self.put(replace(item, type=WireType(place, "list", name=unit.name, unit=found)))
         else:
             raise ServiceError(
                 place, f"the items of {what} are neither integers nor units", "declare a unit with one such field."
             )
 
-    def integers(self, item: WireField, size: int) -> None:
+    def row(self, whole: WireType, one: WireType, scope: _Scope) -> WireType:
+        """The bytes of items in a row, for programs that take them as a list: integers, or units without parameters."""
+        if one.kind in ("uint", "int", "bitfield"):
+            order = scope.order or self.found.properties.get("byteorder", "big")
+            kind = "uint" if one.kind == "bitfield" else one.kind
+            return replace(whole, element=replace(one, kind=kind, name=order))
+        unit = self.declared.get(one.name) if one.kind == "unit" else None
+        if not isinstance(unit, Grammar) or unit.parameters or unit.name in scope.trail:
+            return whole
+        return replace(whole, name=unit.name, unit=_expanded(unit, self.declared, scope.trail, self.size))
+
+    def integers(self, item: WireField, type: WireType, scope: _Scope) -> None:
         """An array of integers: a byte string, of whose size the field that is the number of items is a fraction."""
-        place, count = item.place, item.count
+        place, count, size = item.place, item.count, type.bits // 8
         assert count is not None
         length = _binary("*", count, _number(place, size))
-        self.put(
-            replace(item, type=WireType(place, "bytes"), count=None, attributes=[Attribute(place, "length", length)])
-        )
+        whole = self.row(WireType(place, "bytes"), type, scope)
+        self.put(replace(item, type=whole, count=None, attributes=[Attribute(place, "length", length)]))
         if not item.name or count.kind != "field":
             return
         items = _binary(

@@ -380,7 +380,7 @@ def parts(title: str, plan: Plan) -> list[str]:
     for item in plan.items:
         if item.automaton is not None:
             out += [*item.automaton.source(automaton_name(title, item)), ""]
-        if item.element is None:
+        if item.element is None or item.kind != "list":
             continue
         name, element = element_name(title, item), item.element
         out += parts(name, element)
@@ -469,6 +469,7 @@ def parser(name: str, plan: Plan, fields: list[str]) -> list[str]:
         *inputs,
         *declarations(plan, needed, False, lines),
         "",
+        *[f"    (void){each};" for each in ("data", "length", "need") if not _uses(lines, each)],
         *lines,
         "    return SERVICE_READY;",
         "}",

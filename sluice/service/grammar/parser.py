@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from sluice.service.grammar.tokens import TokenParser, unescape
-from sluice.service.grammar.tree import Attribute, Case, Grammar, Item, Switch, Value, Variable, WireField, WireType
+from sluice.service.grammar.tree import (
+    DEEPEST,
+    Attribute,
+    Case,
+    Grammar,
+    Item,
+    Switch,
+    Value,
+    Variable,
+    WireField,
+    WireType,
+    check_size,
+)
 from sluice.service.lang.errors import Place, ServiceError, suggest
 
 _LEVELS = (
@@ -14,6 +25,7 @@ _LEVELS = (
     ("*", "/", "mod"),
 )  # fmt: skip
 """Binary operators, the loosest first."""
+_TIGHTNESS = {operator: level for level, operators in enumerate(_LEVELS) for operator in operators}
 _SAME = {"or": "||", "and": "&&"}
 _KNOWN_ATTRIBUTES = (
     "length", "byteorder", "parse", "serialize", "eod", "until", "parseUntil", "parseUntilIncluding", "limit",
@@ -30,7 +42,6 @@ _UNSIGNED_SIZES = ("8", "16", "24", "32", "40", "48", "56", "64")
 """Bits of an integer or bitfield, and of an unsigned integer."""
 _ABOVE_OR = 3
 """The first level of binary operators that bind tighter than `|`."""
-DEEPEST = 100
 FUNCTIONS = {"header": 2, "has": 3, "word": 2, "item": 2, "line": 1, "token": 1, "number": 1, "length": 1}
 """Functions of an expression, with the number of their arguments."""
 
@@ -41,6 +52,8 @@ class UnitParser(TokenParser):
     def __init__(self, text: str, file: str, line: int) -> None:
         super().__init__(text, file, line)
         self.depth = 0
+        self.inside = False
+        """Whether an expression is being parsed."""
         self.constants: dict[str, Value] = {}
         """Of the file: constants, and labels as `TYPE::LABEL`."""
         self.labels: set[str] = set()
@@ -346,37 +359,51 @@ class UnitParser(TokenParser):
     def value(self) -> Value:
         """An expression."""
         self._deeper()
-        place = self.token.place
+        place, outermost, self.inside = self.token.place, not self.inside, True
         found = self._binary(0)
         if self.take_if("?"):
             then = self.value()
             self.expect(":", "between the two values of '?'")
             found = Value(place, "choice", items=(found, then, self.value()))
         self.depth -= 1
+        if outermost:
+            check_size(found)
+            self.inside = False
         return found
 
     def _binary(self, level: int) -> Value:
-        lower: Callable[[], Value] = self._unary if level + 1 == len(_LEVELS) else lambda: self._binary(level + 1)
-        place, left = self.token.place, lower()
-        while self.token.kind in ("mark", "word") and self.token.text in _LEVELS[level]:
-            if self.token.text == "&" and self.tokens[self.at + 1].text in _KNOWN_ATTRIBUTES:
-                break  # the next attribute
+        """Operators of a level and of tighter ones, grouped to the left."""
+        place, left = self.token.place, self._unary()
+        while (found := self._operator()) is not None and found >= level:
             operator = self.take().text
-            left = Value(place, _SAME.get(operator, operator), items=(left, lower()))
+            left = Value(place, _SAME.get(operator, operator), items=(left, self._binary(found + 1)))
         return left
+
+    def _operator(self) -> int | None:
+        """The level of the operator that comes next."""
+        text = self.token.text
+        if self.token.kind not in ("mark", "word") or text not in _TIGHTNESS:
+            return None
+        if text == "&" and self.tokens[self.at + 1].text in _KNOWN_ATTRIBUTES:
+            return None  # the next attribute
+        return _TIGHTNESS[text]
 
     def _unary(self) -> Value:
         place = self.token.place
-        if self.take_if("!", "not"):
-            return Value(place, "not", items=(self._unary(),))
-        if self.take_if("-"):
-            return Value(place, "negative", items=(self._unary(),))
+        if self.token.text in ("!", "not", "-"):
+            kind = "negative" if self.take().text == "-" else "not"
+            self._deeper()
+            found = self._unary()
+            self.depth -= 1
+            return Value(place, kind, items=(found,))
         if self.take_if("("):
             found = self.value()
             self.expect(")", "after an expression in brackets")
             return found
         if self.take_if("|"):  # the size of bytes; what is between the marks has no `|` of its own
+            self._deeper()
             found = self._binary(_ABOVE_OR)
+            self.depth -= 1
             self.expect("|", "after the value whose size this is")
             return Value(place, "call", "length", items=(found,))
         if self.take_if("if"):

@@ -17,6 +17,8 @@ MOST_STATES = 255
 """Of an automaton: its states are bytes in C, and 255 is the end."""
 MOST_PLACES = 2048
 """Of a regular expression, after its repetitions are written out."""
+MOST_STEPS = 300_000
+"""To compile one: places that follow places, and repetitions, also of nothing."""
 DEEPEST = 50
 DEAD = 255
 
@@ -97,6 +99,7 @@ class _Pattern:
 
     def __init__(self, text: str, place: Place) -> None:
         self.text, self.place, self.at, self.depth = text, place, 0, 0
+        self.steps = 0
         self.bytes: list[frozenset[int]] = []
         self.follow: list[set[int]] = []
         self.whole = self._choice()
@@ -105,6 +108,14 @@ class _Pattern:
 
     def _wrong(self, what: str) -> ServiceError:
         return ServiceError(self.place, f"this regular expression has {what}", "see the manual for what it can have.")
+
+    def count(self, steps: int) -> None:
+        """Raises ServiceError when the work that it takes is more than any use needs."""
+        self.steps += steps
+        if self.steps > MOST_STEPS:
+            raise ServiceError(
+                self.place, "this regular expression takes too long to compile", "use fewer repetitions within others."
+            )
 
     def _peek(self) -> str:
         return self.text[self.at : self.at + 1]
@@ -145,6 +156,7 @@ class _Pattern:
         return found
 
     def _join(self, left: _Part, right: _Part) -> _Part:
+        self.count(1 + len(left.last) * len(right.first))
         for each in left.last:
             self.follow[each] |= right.first
         return _Part(
@@ -170,6 +182,7 @@ class _Pattern:
         return found
 
     def _loop(self, part: _Part) -> None:
+        self.count(len(part.last) * len(part.first))
         for each in part.last:
             self.follow[each] |= part.first
 
@@ -196,6 +209,7 @@ class _Pattern:
         return found
 
     def _again(self, begin: int, end: int) -> _Part:
+        self.count(1 + end // 64)
         whole, self.text, self.at = self.text, self.text[:end], begin
         try:
             return self._repeated()
@@ -274,9 +288,11 @@ def _automaton(pattern: _Pattern, place: Place) -> Automaton:
     order, rows = [start], list[bytes]()
     for state in order:  # grows meanwhile
         following: set[int] = set()
+        pattern.count(sum(1 if each < 0 else len(pattern.follow[each]) for each in state))
         for each in state:
             following |= pattern.whole.first if each < 0 else pattern.follow[each]
         row: list[int] = []
+        pattern.count(len(members) * len(following) // 16)
         for byte in members:
             target = frozenset(each for each in following if byte in pattern.bytes[each])
             if target and target not in states:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sluice.service.grammar.pattern import Automaton, compile_pattern
-from sluice.service.grammar.tree import Attribute, Grammar, Switch, Value, Variable, WireField
+from sluice.service.grammar.tree import Attribute, Grammar, Switch, Value, Variable, WireField, WireType
 from sluice.service.lang.errors import ServiceError, suggest
 
 LIMIT = 64 << 20
@@ -75,7 +75,9 @@ class Item:
     framing: str = ""
     """Of a tail: how its end is found."""
     element: Plan | None = None
-    """Of a list."""
+    """Of a list, and of bytes that are units in a row."""
+    integer: Item | None = None
+    """Of bytes that are integers in a row: one of them."""
     automaton: Automaton | None = None
     """Of a pattern."""
 
@@ -140,13 +142,13 @@ class Plan:
         return next((item for item in self.items if item.kind == "tail"), None)
 
     def lengths(self) -> list[tuple[str, Item]]:
-        """Fields and variables that are the length of a byte string, with that one, from the last to the first: of
-        several that are there the first one counts.
+        """Fields and variables that are the length of a byte string, or the number of a list's items, with that one,
+        from the last to the first: of several that are there the first one counts.
         """
         return [
             (item.length.name, item)
             for item in reversed(self.items)
-            if item.kind == "bytes" and item.name and item.length is not None and item.length.kind == "field"
+            if item.kind in ("bytes", "list") and item.name and item.length is not None and item.length.kind == "field"
         ]
 
 
@@ -232,6 +234,12 @@ def _has_bytes(item: Item) -> bool:
 
 
 def _list(source: WireField, index: int, what: str) -> Item:
+    element = _element(source, what)
+    return Item(index, source.name, "list", length=source.count, condition=source.condition, element=element)
+
+
+def _element(source: WireField, what: str) -> Plan:
+    """The unit of a list's items."""
     assert source.type.unit is not None
     element = plan(source.type.unit)
     values = [value for item in element.items for value in (item.length, item.condition, item.parse) if value]
@@ -242,7 +250,14 @@ def _list(source: WireField, index: int, what: str) -> Item:
             f"the items of {what} depend on their message or its end",
             "use a unit without such properties.",
         )
-    return Item(index, source.name, "list", length=source.count, condition=source.condition, element=element)
+    return element
+
+
+def _integer(type: WireType | None) -> Item | None:
+    """One of the integers in a row."""
+    if type is None:
+        return None
+    return Item(0, "", "integer", type.bits // 8, type.kind == "int", type.name)
 
 
 def _variable(source: Variable, index: int) -> Item:
@@ -339,6 +354,8 @@ def _field(source: WireField, index: int, order: str) -> Item:
                 text=text,
                 length=length.value,
                 condition=source.condition,
+                element=_element(source, what) if source.type.unit is not None else None,
+                integer=_integer(source.type.element),
             )
         case "constant" if source.type.name:
             try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.service.grammar.lower import Parser, constant, declarations, expression
+from sluice.service.grammar.lower import Parser, constant, declarations, element_name, expression
 from sluice.service.grammar.plan import Item, Plan, fields_of
 
 
@@ -35,6 +35,9 @@ def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
         "}",
         "",
     ]
+    for _, of in plan.lengths():
+        if of.kind == "list":
+            out += _count(name, of)
     out += _prepare(name, plan, fields, [place for place, item in held if _stored(item)], texts)
     out += _emit(name, plan)
     out += [
@@ -73,6 +76,30 @@ def _stored(item: Item) -> bool:
     return item.kind != "constant"
 
 
+def _counter(name: str, item: Item) -> str:
+    """The C function that counts the items of a list."""
+    return f"n_{name}_{item.index}"
+
+
+def _count(name: str, item: Item) -> list[str]:
+    return [
+        f"static int64_t {_counter(name, item)}(struct service_text items, bool *bad)",
+        "{",
+        "    uint64_t at = 0, one = 0, need;",
+        "    int64_t count = 0;",
+        "",
+        "    for (; at < items.length; at += one, count++)",
+        f"        if ({element_name(name, item)}(items.at + at, items.length - at, &one, &need) != SERVICE_READY ||",
+        "            one > items.length - at) {",
+        "            *bad = true;",
+        "            break;",
+        "        }",
+        "    return count;",
+        "}",
+        "",
+    ]
+
+
 def _prepare(name: str, plan: Plan, fields: list[str], places: list[str], texts: set[str]) -> list[str]:
     """The values of all fields: those of the received message, then the program's, then lengths and variables."""
     out = [
@@ -95,7 +122,8 @@ def _prepare(name: str, plan: Plan, fields: list[str], places: list[str], texts:
     for length, of in plan.lengths():
         if of.condition is not None:
             out.append(f"    if ({expression(of.condition, plan)})")
-        out.append(f"    {'' if of.condition is None else '    '}v_{length} = t_{of.name}.length;")
+        size = f"t_{of.name}.length" if of.kind == "bytes" else f"{_counter(name, of)}(t_{of.name}, &bad)"
+        out.append(f"    {'' if of.condition is None else '    '}v_{length} = {size};")
     for item in reversed(plan.items):
         if item.target and item.serialize is not None:
             out.append(f"    v_{item.target} = {expression(item.serialize, plan, f'v_{item.name}')};")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sluice.service.lang.errors import Place, ServiceError
 
@@ -72,6 +72,10 @@ class TokenParser:
         return False
 
     def expect(self, text: str, where: str) -> None:
+        if text == ">" and self.token.text == ">>":  # the ends of two types
+            place = replace(self.token.place, column=self.token.place.column + 1)
+            self.tokens[self.at] = Token("mark", ">", place, self.token.at + 1)
+            return
         if not self.take_if(text):
             there = f"'{self.token.text}'" if self.token.text else "the end"
             raise ServiceError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sluice.service.lang.errors import Place
+from sluice.service.lang.errors import Place, ServiceError
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,29 @@ class Value:
     name: str = ""
     number: int = 0
     items: tuple[Value, ...] = ()
+
+
+MOST_PARTS = 10_000
+"""Of an expression, with the constants and parameters that it names."""
+DEEPEST = 100
+"""Expressions within expressions, and units within units."""
+
+
+def check_size(value: Value) -> int:
+    """The number of an expression's parts. Raises ServiceError for one that is too large or too deep to be compiled:
+    with names for expressions of expressions, a short text can have any size.
+    """
+    parts, left = 0, [(value, 1)]
+    while left:
+        each, depth = left.pop()
+        parts += 1
+        if parts > MOST_PARTS or depth > DEEPEST:
+            what = f"has more than {MOST_PARTS:,} parts" if depth <= DEEPEST else f"is more than {DEEPEST} deep"
+            raise ServiceError(
+                value.place, f"this expression {what}, with what its names stand for", "compute a variable by &parse."
+            )
+        left += [(item, depth + 1) for item in each.items]
+    return parts
 
 
 @dataclass(frozen=True)
@@ -47,9 +70,9 @@ class WireType:
     ranges: tuple[tuple[str, int, int], ...] = ()
     """Of a bitfield: name, lowest and highest bit."""
     element: WireType | None = None
-    """Of a list."""
+    """Of a list. After expand(): of bytes that are integers in a row, one of these; its name is the byte order."""
     unit: Grammar | None = None
-    """Of a list's element, after expand()."""
+    """Of a list's element, after expand(); also of bytes that are units in a row."""
 
 
 @dataclass

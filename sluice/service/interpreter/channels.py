@@ -33,7 +33,7 @@ class ChannelEvaluator:
         self.ports: dict[tree.Binding, list[Channel]] = dict(channels)
         self.did = False
         """Whether this step has received or sent anything."""
-        self.made = 0
+        self.made: int = 0
         """Bytes of strings that this step has made."""
         self.turn = [0]
         """Where the next choice among channels begins; all rules of an instance share it."""

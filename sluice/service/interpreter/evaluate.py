@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
-from sluice.service.grammar.codec import wrap
+from sluice.service.grammar.codec import MalformedError, Parsed, integer_bytes, integers, parts, serialise, wrap
+from sluice.service.grammar.plan import Plan
 from sluice.service.grammar.scan import word
 from sluice.service.interpreter.channels import ChannelEvaluator, Wait
 from sluice.service.interpreter.values import (
@@ -23,9 +25,21 @@ from sluice.service.interpreter.values import (
 from sluice.service.interpreter.world import Channel
 from sluice.service.lang import tree
 from sluice.service.lang.check.calls import CHANNEL_FUNCTIONS
-from sluice.service.lang.types import ADDRESS, BOOLEAN, INTEGER, STRING, ChannelOf, DictionaryOf, ListOf, Named, Type
+from sluice.service.lang.types import (
+    ADDRESS,
+    BOOLEAN,
+    INTEGER,
+    STRING,
+    ChannelOf,
+    DictionaryOf,
+    ListOf,
+    Named,
+    TupleOf,
+    Type,
+    bound_of,
+)
 from sluice.service.lower.expressions import RANGE
-from sluice.service.lower.values import DICTIONARY, TEXTS, bound_of
+from sluice.service.lower.values import DICTIONARY, TEXTS
 from sluice.service.lower.writer import ARENA
 
 _KEY = 256
@@ -36,6 +50,12 @@ class Evaluator(ChannelEvaluator):
     """Evaluates the expressions of one rule."""
 
     def value(self, node: tree.Expression) -> Wait:
+        found = yield from self._value(node)
+        if node.narrowed is not None and not _within(found, node.narrowed):
+            raise FaultError("LIMIT")
+        return found
+
+    def _value(self, node: tree.Expression) -> Wait:
         match node:
             case tree.Boolean() | tree.Integer():
                 return node.value
@@ -46,7 +66,7 @@ class Evaluator(ChannelEvaluator):
             case tree.Name():
                 return self._name(node)
             case tree.Field():
-                return (yield from self.value(node.base)).fields[node.name]
+                return self._field(node, (yield from self.value(node.base)))
             case tree.Item():
                 return (yield from self.value(node.base))[node.number - 1]
             case tree.Index():
@@ -60,11 +80,11 @@ class Evaluator(ChannelEvaluator):
             case tree.List():
                 return (yield from self._all(node.items))
             case tree.Record():
-                values = yield from self._all([item for _, item in node.fields])
-                return Record(str(node.type), dict(zip((name for name, _ in node.fields), values, strict=True)))
+                fields = yield from self._fields(node.type, node.fields)
+                return Record(str(node.type), fields)
             case tree.With():
                 base = yield from self.value(node.base)
-                value = yield from self.value(node.value)
+                value = self._packed(node.type, node.name, (yield from self.value(node.value)))
                 return Record(base.name, {**base.fields, node.name: value}, base.raw, True, base.parsed, base.note)
             case tree.Typed():
                 return self._cast(node, (yield from self.value(node.value)))
@@ -82,6 +102,61 @@ class Evaluator(ChannelEvaluator):
         for node in nodes:
             found.append((yield from self.value(node)))
         return found
+
+    # --- fields
+
+    def _fields(self, type: Type, nodes: Iterable[tuple[str, tree.Expression]]) -> Wait:
+        """The fields of a record that is made."""
+        found: dict[str, Value] = {}
+        for name, node in nodes:
+            found[name] = self._packed(type, name, (yield from self.value(node)))
+        return found
+
+    def _field(self, node: tree.Field, base: Record) -> Value:
+        """A field; a list of a message is made of its bytes."""
+        row, value = self.service.row(node.base.type, node.name), base.fields[node.name]
+        if row is None:
+            return value
+        assert isinstance(node.base.type, Named)
+        type = node.base.type.fields[node.name]
+        try:
+            if row.integer is not None:
+                return self._limited(list[Value](integers(row, value)), type)
+            assert row.element is not None
+            found: list[Value] = []
+            for each in parts(row, value):
+                found = self._limited([*found, self._part(row.element, each, value[: each.end])], type)
+                value = value[each.end :]
+            return found
+        except MalformedError as error:
+            raise FaultError("BAD_MESSAGE") from error
+
+    def _part(self, unit: Plan, found: Parsed, raw: bytes) -> Record:
+        """A unit within a message."""
+        type = self.service.checked.types[unit.name]
+        assert isinstance(type, Named)
+        return Record(unit.name, {each: found.values[each] for each in self.service.fields(type)}, raw, False, found)
+
+    def _packed(self, type: Type, name: str, value: Value) -> Value:
+        """The value of a record's field: of a list in a message, its bytes."""
+        row = self.service.row(type, name)
+        if row is None:
+            return value
+        made = b""
+        for each in value:
+            try:
+                if isinstance(each, Record):
+                    assert row.element is not None
+                    whole = each.raw is not None and not each.changed
+                    made += (each.raw or b"") if whole else serialise(row.element, each.fields, each.raw, each.note)
+                else:
+                    assert row.integer is not None
+                    made += integer_bytes(row.integer, each)
+            except MalformedError as error:
+                raise FaultError("UNFIT") from error
+            if len(made) > ARENA - self.made:
+                raise FaultError("LIMIT")
+        return self._text(made)
 
     def _construct(self, node: tree.Expression) -> Wait:
         match node:
@@ -126,7 +201,7 @@ class Evaluator(ChannelEvaluator):
 
     def _name(self, node: tree.Name) -> Value:
         if node.binding is None:
-            return zero(node.type)
+            return zero(node.type, self.service.units)
         binding = self._kept(node.binding)
         if binding in self.names:
             return self.names[binding]
@@ -156,7 +231,7 @@ class Evaluator(ChannelEvaluator):
         if isinstance(base, dict):
             entries = cast(dict[Value, Value], base)
             key = _key(index)
-            return self._out(entries[key], node.type) if key in entries else zero(node.type)
+            return self._out(entries[key], node.type) if key in entries else zero(node.type, self.service.units)
         if not 0 <= index < len(base):
             raise FaultError("BAD_INDEX")
         return base[index]
@@ -184,7 +259,7 @@ class Evaluator(ChannelEvaluator):
             return value
         if wanted == BOOLEAN and found in numbers:
             return value != 0
-        return int(value) if wanted in numbers and found in (*numbers, BOOLEAN) else zero(wanted)
+        return int(value) if wanted in numbers and found in (*numbers, BOOLEAN) else zero(wanted, self.service.units)
 
     def _size(self, node: tree.Expression) -> Wait:
         if not isinstance(node.type, ChannelOf):
@@ -281,7 +356,7 @@ class Evaluator(ChannelEvaluator):
                     fits = subject == (yield from self.value(case.pattern))
             if fits:
                 return (yield from self.value(case.body))
-        return zero(node.type)
+        return zero(node.type, self.service.units)
 
     def _assign(self, node: tree.Assign) -> Wait:
         target, removes = node.target, False
@@ -371,8 +446,8 @@ class Evaluator(ChannelEvaluator):
                 return (yield from self._function(node))
             case "record":
                 assert isinstance(node.type, Named)
-                values = yield from self._all(node.ordered)
-                return Record(node.type.name, dict(zip(node.type.fields, values, strict=True)))
+                fields = yield from self._fields(node.type, zip(node.type.fields, node.ordered, strict=True))
+                return Record(node.type.name, fields)
             case "label":
                 return Variant(node.function, (yield from self.value(node.ordered[0])))
             case _:
@@ -471,6 +546,17 @@ class Evaluator(ChannelEvaluator):
                     self._limited([*found, item], node.type)
                     found.append(item)
         return found
+
+
+def _within(value: Value, type: Type) -> bool:
+    """Whether the lists of a value have no more items than the type permits."""
+    match type:
+        case ListOf():
+            return len(value) <= bound_of(type) and all(_within(each, type.item) for each in value)
+        case TupleOf():
+            return all(map(_within, value, type.items))
+        case _:
+            return True
 
 
 def _key(value: Value) -> Value:

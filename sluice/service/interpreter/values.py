@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,22 +60,26 @@ class Variant:
     value: Value
 
 
-def zero(type: Type) -> Value:
-    """The value 0 or empty of a type."""
+def zero(type: Type, units: Container[str]) -> Value:
+    """The value 0 or empty of a type; `units`: names of the records that are messages, whose lists are bytes."""
     match type:
         case ListOf():
             return []
         case DictionaryOf():
             return {}
         case TupleOf():
-            return tuple(zero(item) for item in type.items)
+            return tuple(zero(item, units) for item in type.items)
         case RefTo():
-            return zero(type.item)
+            return zero(type.item, units)
         case Named() if type.variant:
             label, item = next(iter(type.fields.items()))
-            return Variant(label, zero(item))
+            return Variant(label, zero(item, units))
         case Named():
-            return Record(type.name, {name: zero(item) for name, item in type.fields.items()})
+            fields = {
+                name: b"" if type.name in units and isinstance(item, ListOf) else zero(item, units)
+                for name, item in type.fields.items()
+            }
+            return Record(type.name, fields)
         case _:
             return b"" if type == STRING else False if type == BOOLEAN else 0
 

@@ -21,7 +21,7 @@ class Binding:
     type: Type
     place: Place
     value: Any = None
-    """Of a compile-time parameter."""
+    """Of a compile-time parameter; of an array, the most channels that it can have."""
 
 
 # --- types as written
@@ -77,6 +77,8 @@ class FieldDeclaration:
 class Expression:
     place: Place
     type: Type = field(default=UNKNOWN, init=False, repr=False)
+    narrowed: Type | None = field(default=None, init=False, repr=False)
+    """A type whose lists have fewer items than the value might have, which is tested when the program runs."""
 
 
 @dataclass(eq=False)

@@ -45,7 +45,16 @@ class ListOf(Type):
     bound: int | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        return f"[{self.item}]" + ("" if self.bound is None else f"{{{self.bound}}}")
+        return f"[{self.item}]" + ("" if self.bound is None or self.item == ANY else f"{{{self.bound}}}")
+
+
+LIST = 256
+"""Items of a list whose type has no cardinality."""
+
+
+def bound_of(type: ListOf) -> int:
+    """The most items of a list."""
+    return type.bound if type.bound is not None else LIST
 
 
 @dataclass(frozen=True)
@@ -112,8 +121,7 @@ def joined(left: Type, right: Type) -> Type | None:
     match left, right:
         case ListOf(), ListOf():
             item = joined(left.item, right.item)
-            bounds = [bound for bound in (left.bound, right.bound) if bound is not None]
-            return None if item is None else ListOf(item, max(bounds) if bounds else None)
+            return None if item is None else ListOf(item, max((left, right), key=bound_of).bound)
         case TupleOf(), TupleOf() if len(left.items) == len(right.items):
             items = [joined(a, b) for a, b in zip(left.items, right.items, strict=True)]
             return None if None in items else TupleOf(tuple(item for item in items if item is not None))
@@ -135,6 +143,36 @@ def joined(left: Type, right: Type) -> Type | None:
             return None if item is None else RefTo(item)
         case _:
             return None
+
+
+def widened(type: Type) -> Type:
+    """The type of a variable of which the first value is known: its lists have the default cardinality, or more."""
+    if not isinstance(type, ListOf):
+        return type
+    return ListOf(widened(type.item), type.bound if bound_of(type) > LIST else None)
+
+
+def narrowed(wanted: Type, found: Type) -> Type:
+    """The type of a value of type `found` where one is wanted with which it joins. Cardinalities are those wanted."""
+    match wanted, found:
+        case ListOf(), ListOf():
+            item = wanted.item if found.item == ANY else narrowed(wanted.item, found.item)
+            return ListOf(item, wanted.bound)
+        case TupleOf(), TupleOf():
+            return TupleOf(tuple(narrowed(a, b) for a, b in zip(wanted.items, found.items, strict=True)))
+        case _:
+            return joined(wanted, found) or wanted
+
+
+def exceeds(found: Type, type: Type) -> bool:
+    """Whether a value of type `found` may have a list with more items than `type` permits."""
+    match found, type:
+        case ListOf(), ListOf():
+            return bound_of(found) > bound_of(type) or exceeds(found.item, type.item)
+        case TupleOf(), TupleOf():
+            return any(exceeds(a, b) for a, b in zip(found.items, type.items, strict=True))
+        case _:
+            return False
 
 
 def words(items: Sequence[Type]) -> str:

@@ -8,10 +8,9 @@ from contextlib import contextmanager, nullcontext
 from sluice.service.lang import tree
 from sluice.service.lang.check.calls import RINGS, TALLIES
 from sluice.service.lang.errors import Place
-from sluice.service.lang.types import ADDRESS, BOOLEAN, INTEGER, UNIT, ChannelOf, ListOf, Named, Type
+from sluice.service.lang.types import ADDRESS, BOOLEAN, INTEGER, UNIT, ChannelOf, ListOf, Named, Type, bound_of
 from sluice.service.lower.expressions import RANGE, ExpressionWriter
 from sluice.service.lower.forwarding import FLAT, Want, keeps_bytes
-from sluice.service.lower.values import bound_of
 from sluice.service.lower.writer import Port
 
 _NUMBERS = (INTEGER, ADDRESS)
@@ -364,9 +363,7 @@ class StatementWriter(ExpressionWriter):
         assert isinstance(type, ChannelOf)
         self.reads.add(port.number)
         scratch, pointer = self.variable(type.receives, node.place), self.raw_variable("struct service_channel *")
-        parse, number = self.parse_of(type.receives, node.place), self.label()
-        self.put(f"f->resume = {number};")
-        self.lines.append(f"resume_{number}:;")
+        parse, number = self.parse_of(type.receives, node.place), self.mark()
         self.put(f"{pointer} = service_any(self, {port.pointer}, self->core->counts[{port.number}], &outcome);")
         with self.block(f"if (!{pointer})"):
             self.put("return outcome;")
@@ -425,10 +422,7 @@ class StatementWriter(ExpressionWriter):
         pointer = self.raw_variable("struct service_channel *")
         sources = [self.port(each) for each in node.sources]
         self.reads.update(each.number for each in sources)
-        number = self.label()
-        label = f"resume_{number}"
-        self.put(f"f->resume = {number};")
-        self.lines.append(f"{label}:;")
+        label = f"resume_{self.mark()}"
         self.put("over = true;")
         self.put(f"{pointer} = NULL;")
         for each in sources:

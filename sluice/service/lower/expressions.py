@@ -16,9 +16,9 @@ from sluice.service.lang.types import (
     ListOf,
     Named,
     Type,
+    bound_of,
 )
 from sluice.service.lower.state import StateWriter
-from sluice.service.lower.values import bound_of
 from sluice.service.lower.writer import ARENA, Kept, Port
 
 RANGE = 65536
@@ -33,6 +33,15 @@ class ExpressionWriter(StateWriter):
 
     def value(self, node: tree.Expression) -> str:
         """The C of a value; "0" for one without."""
+        text = self.plain(node)
+        if node.narrowed is None:
+            return text
+        found = self.keep(text, node.narrowed, node.place)
+        self.fault(f"!{self.values.within(node.narrowed, node.place)}(&{found})", "LIMIT")
+        return found
+
+    def plain(self, node: tree.Expression) -> str:
+        """The same of a value whose lists have no more items than they may."""
         match node:
             case tree.Boolean():
                 return "true" if node.value else "false"
@@ -48,7 +57,7 @@ class ExpressionWriter(StateWriter):
             case tree.Name():
                 return self.name(node)
             case tree.Field():
-                return f"{self.value(node.base)}.f_{node.name}"
+                return self.field(node)
             case tree.Item():
                 return f"{self.value(node.base)}.i_{node.number}"
             case tree.Index():
@@ -95,7 +104,11 @@ class ExpressionWriter(StateWriter):
         """An entry of a dictionary, or an item of a list."""
         if isinstance(node.base.type, DictionaryOf):
             return self.looked_up(node)
-        items = self.held(node.base)
+        kept = self.state_of(node.base)
+        if kept is not None and self.values.flat(kept.type):
+            items = kept.value
+        else:
+            items = self.held(node.base)
         index = self.keep(self.value(node.index), INTEGER, node.place)
         self.fault(f"{index} < 0 || {index} >= (int64_t){items}.count", "BAD_INDEX")
         return f"{items}.items[{index}]"
@@ -264,7 +277,7 @@ class ExpressionWriter(StateWriter):
                 return self.record(node.type, [(name, item) for name, item in node.fields], node.place)
             case tree.With():
                 found = self.keep(self.value(node.base), node.type, node.place)
-                self.put(f"{found}.f_{node.name} = {self.value(node.value)};")
+                self.put(f"{found}.f_{node.name} = {self.field_value(node.type, node.name, node.value)};")
                 if self.is_unit(node.type):
                     self.put(f"{found}.m.changed = true;")
                 return found
@@ -274,10 +287,45 @@ class ExpressionWriter(StateWriter):
     def record(self, type: Type, fields: list[tuple[str, tree.Expression]], place: Place) -> str:
         found = self.zero(type, place)
         for name, item in fields:
-            self.put(f"{found}.f_{name} = {self.value(item)};")
+            self.put(f"{found}.f_{name} = {self.field_value(type, name, item)};")
         if self.is_unit(type):
             self.put(f"{found}.m.changed = true;")
         return found
+
+    def field(self, node: tree.Field) -> str:
+        """A field; a list of a message is made of its bytes."""
+        text = f"{self.value(node.base)}.f_{node.name}"
+        row = self.service.row(node.base.type, node.name)
+        if row is None:
+            return text
+        assert isinstance(node.base.type, Named)
+        type = node.base.type.fields[node.name]
+        assert isinstance(type, ListOf)
+        found = self.variable(type, node.place)
+        self.refuse(f"{self.values.unpack(row, type, node.place)}(&{found}, {text})")
+        return found
+
+    def field_value(self, type: Type, name: str, node: tree.Expression) -> str:
+        """The value of a record's field: of a list in a message, its bytes."""
+        row = self.service.row(type, name)
+        if row is None:
+            return self.value(node)
+        items, found = self.held(node), self.variable(STRING, node.place)
+        assert isinstance(node.type, ListOf)
+        self.arena = True
+        pack = self.values.pack(row, node.type, node.place)
+        self.refuse(f"{pack}(&{items}, f->arena + f->used, {ARENA} - f->used, &{found})")
+        self.put(f"f->used += {found}.length;")
+        return found
+
+    def refuse(self, call: str) -> None:
+        """A call that gives the reason of a fault, or 0."""
+        reason = self.raw_variable("enum service_counter")
+        self.put(f"{reason} = {call};")
+        with self.block(f"if ({reason})"):
+            self.put(f"{'' if self.catchers else 'return '}service_fail(self, {reason});")
+            if self.catchers:
+                self.put(f"goto {self.catchers[-1]};")
 
     # --- calls
 

@@ -38,9 +38,7 @@ class FoldWriter(StatementWriter):
         self.put(f"{have} = false;")
         self.put(f"{base} = f->used;")
         self.put(f"memset({there}, 0, sizeof {there});")
-        again, done = self.label(), self.label()
-        self.put(f"f->resume = {again};")
-        self.lines.append(f"resume_{again}:;")
+        again, done = self.mark(), self.label()
         self.put(f"{best} = {count};")
         with self.block(f"for ({i} = 0; {i} < {count}; {i}++)"):
             with self.block(f"if (!{there}[{i}])"):
@@ -92,9 +90,7 @@ class FoldWriter(StatementWriter):
 
     def wait_or_end(self, call: str) -> None:
         """A call that is repeated until there is a message, or the channel has ended: `outcome` is which."""
-        number = self.label()
-        self.put(f"f->resume = {number};")
-        self.lines.append(f"resume_{number}:;")
+        self.mark()
         self.put(f"outcome = {call};")
         with self.block("if (outcome == SERVICE_WAIT || outcome == SERVICE_FAULT)"):
             self.stop()

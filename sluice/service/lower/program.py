@@ -68,9 +68,9 @@ def _lower(service: Service, process: Signature, capacities: dict[str, int]) -> 
         out += ["struct shared {", *states.shared, "};", ""]
     for rule in rules:
         out += _frame(rule)
-    out.append("struct frame {")
     if states.own:
-        out += ["    struct {", *[f"    {line}" for line in states.own], "    } states;"]
+        out += ["struct own {", *states.own, "};", ""]
+    out += ["struct frame {", f"    uint32_t resume[{len(rules)}]; /* the platform reads it, frame.h */"]
     out += [f"    struct frame_{rule.number} rule_{rule.number};" for rule in rules]
     out += ["};", ""]
     for rule in rules:
@@ -131,11 +131,9 @@ def _starts(service: Service, values: Values, states: States, ports: dict[tree.B
                 if body
                 else []
             )
-            uses = "all->" in "\n".join(writer.lines)
             out += [
                 f"static enum service_outcome {name}(struct service_instance *self)",
                 "{",
-                *(["    struct frame *all = self->frame;"] if uses else []),
                 *frame,
                 "",
                 *writer.lines,
@@ -147,7 +145,7 @@ def _starts(service: Service, values: Values, states: States, ports: dict[tree.B
 
 
 def _frame(rule: HandlerWriter) -> list[str]:
-    out = [f"struct frame_{rule.number} {{", "    uint32_t resume;", "    bool did;", *rule.frame]
+    out = [f"struct frame_{rule.number} {{", "    bool did;", *rule.frame]
     if rule.arena:
         out += ["    uint32_t used;", f"    uint8_t arena[{ARENA}];"]
     return [*out, "};", ""]
@@ -161,13 +159,14 @@ def _function(rule: HandlerWriter) -> list[str]:
         "{",
         "    struct frame *all = self->frame;",
         f"    struct frame_{rule.number} *f = &all->rule_{rule.number};",
+        f"    uint32_t *resume = &all->resume[{rule.number}];",
         "    enum service_outcome outcome = SERVICE_STEP;",
     ]
     if "over = " in text:
         out.append("    bool over;")
     out.append("")
     if rule.labels:
-        out.append("    switch (f->resume) {")
+        out.append("    switch (*resume) {")
         for label in range(1, rule.labels + 1):
             out += [f"    case {label}:", f"        goto resume_{label};"]
         out += ["    default:", "        break;", "    }"]
@@ -178,7 +177,7 @@ def _function(rule: HandlerWriter) -> list[str]:
     out += rule.lines
     for site in rule.sites:
         out += [f"    if ({site})", f"        service_release({site});"]
-    out.append("    f->resume = 0;")
+    out.append("    *resume = 0;")
     if not any("f->did = true" in line for line in rule.lines):
         out.append("    (void)outcome;")
     out += ["    if (f->did)", "        return SERVICE_STEP;"]
@@ -231,6 +230,7 @@ def _tables(process: Signature, rules: list[HandlerWriter], states: States, serv
         f"    .port_count = {len(process.channels)},",
         f"    .rule_count = {len(rules)},",
         "    .frame_size = sizeof(struct frame),",
+        f"    .own_size = {'sizeof(struct own)' if states.own else '0'},",
         f"    .handles = {handles:#x},",
         f"    .rings = {{{', '.join(map(hex, states.rings))}}},",
         f"    .tallied = {str(states.tallied).lower()},",

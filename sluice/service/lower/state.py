@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sluice.service.lang import tree
 from sluice.service.lang.errors import Place, ServiceError
-from sluice.service.lang.types import DictionaryOf, Type
+from sluice.service.lang.types import DictionaryOf, ListOf, Type, bound_of
 from sluice.service.lower.values import TEXTS
 from sluice.service.lower.writer import ARENA, Kept, RuleWriter
 
@@ -29,11 +29,21 @@ class StateWriter(RuleWriter):
 
     def loaded(self, kept: Kept, place: Place) -> str:
         """The value of a state variable."""
-        if self.values.flat(kept.type):
+        if isinstance(kept.type, ListOf):
+            found = self.variable(kept.type, place)
+            self.copy_list(found, kept.value)
+        elif self.values.flat(kept.type):
             return kept.value
-        found = self.keep(kept.value, kept.type, place)
-        self.into_arena(found, kept.type, place)
+        else:
+            found = self.keep(kept.value, kept.type, place)
+        if not self.values.flat(kept.type):
+            self.into_arena(found, kept.type, place)
         return found
+
+    def copy_list(self, to: str, source: str) -> None:
+        """The items of a list, which has another cardinality in state."""
+        self.put(f"{to}.count = {source}.count;")
+        self.put(f"memcpy({to}.items, {source}.items, {source}.count * sizeof {to}.items[0]);")
 
     def into_arena(self, found: str, type: Type, place: Place) -> None:
         """Give the bytes of a variable a place in the step's memory."""
@@ -54,11 +64,15 @@ class StateWriter(RuleWriter):
         """Assign to a state variable."""
         value = self.keep(self.value(node), kept.type, place)
         self.fits(value, kept.type, place)
-        self.put(f"{kept.value} = {value};")
         if not self.values.flat(kept.type):
             at = self.raw_variable("uint8_t *")
             self.put(f"{at} = {kept.room};")
-            self.put(f"{self.values.copy(kept.type, place)}(&{kept.value}, &{at});")
+            self.put(f"{self.values.copy(kept.type, place)}(&{value}, &{at});")
+        if isinstance(kept.type, ListOf):
+            self.fault(f"{value}.count > {bound_of(kept.type)}", "LIMIT")
+            self.copy_list(kept.value, value)
+        else:
+            self.put(f"{kept.value} = {value};")
 
     # --- dictionaries
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from sluice.service.grammar.lower import parser, structure
+from sluice.service.grammar.plan import Item
 from sluice.service.grammar.serialise import serialiser
 from sluice.service.lang.errors import Place, ServiceError
 from sluice.service.lang.types import (
@@ -19,23 +21,18 @@ from sluice.service.lang.types import (
     RefTo,
     TupleOf,
     Type,
+    bound_of,
 )
 from sluice.service.load import Service
+from sluice.service.lower.lists import pack, unpack
 from sluice.service.lower.named import read_fields
 
-LIST = 256
-"""Items of a list whose type has no cardinality."""
 DICTIONARY = 1024
 """Entries of a dictionary."""
 TEXTS = 1024
 """Bytes of all strings of a state variable, or of an entry of a dictionary."""
 LARGEST_VALUE = 1 << 24
 """Bytes of a value."""
-
-
-def bound_of(type: ListOf) -> int:
-    """The most items of a list."""
-    return type.bound if type.bound is not None else LIST
 
 
 def _key(type: Type) -> str:
@@ -62,6 +59,8 @@ class Values:
         """Of records whose other fields nothing needs: those that are read."""
         self.declared: dict[str, str] = {}
         """The name in C of each type that has one, by the user's notation."""
+        self._open: set[str] = set()
+        """Those whose parts are being declared."""
         self.text: list[str] = []
         self.written: set[str] = set()
         """Records that are sent after the program made or changed them."""
@@ -70,6 +69,7 @@ class Values:
         self.entries = DICTIONARY
         self._units: list[Named] = []
         self._helpers: dict[str, str] = {}
+        self._codecs: list[str] = []
 
     def c_type(self, type: Type, place: Place) -> str:
         """The C type of a value. Raises ServiceError for types that are not compiled yet."""
@@ -83,7 +83,14 @@ class Values:
         if isinstance(type, ListOf):
             self.capacities[key] = max(1, bound_of(type), self.capacities.get(key, 0))
         if key not in self.declared:
+            if key in self._open:
+                raise ServiceError(
+                    place, f"a value of type {type} stands here, which contains itself by 'ref'",
+                    "no value of such a type has a bound: use a dictionary with numbers as keys.",
+                )  # fmt: skip
+            self._open.add(key)
             self._declare(type, key, place)
+            self._open.remove(key)
         return self.declared[key]
 
     def _declare(self, type: Type, key: str, place: Place) -> None:
@@ -151,7 +158,10 @@ class Values:
             case TupleOf():
                 return [(f"i_{number}", item) for number, item in enumerate(type.items, 1)]
             case Named():
-                return [(f"f_{name}", item) for name, item in type.fields.items()]
+                return [
+                    (f"f_{name}", item if self.service.row(type, name) is None else STRING)
+                    for name, item in type.fields.items()
+                ]
             case _:
                 return []
 
@@ -167,8 +177,10 @@ class Values:
             case _:
                 return type != STRING
 
-    def _helper(self, kind: str, type: Type, place: Place, write: Callable[[str, str], list[str]]) -> str:
-        name = f"{kind} {_key(type)}"
+    def _helper(
+        self, kind: str, type: Type, place: Place, write: Callable[[str, str], list[str]], key: str = ""
+    ) -> str:
+        name = f"{kind} {key or _key(type)}"
         if name not in self._helpers:
             self._helpers[name] = f"{kind}_{len(self._helpers)}"
             self.text += write(self._helpers[name], self.c_type(type, place))
@@ -201,6 +213,31 @@ class Values:
         else:
             body = ["    return *a == *b;"]
         return [f"static bool {name}(const {c_type} *a, const {c_type} *b)", "{", *body, "}", ""]
+
+    def within(self, type: Type, place: Place) -> str:
+        """A function that tests whether the lists of a value have no more items than the type permits."""
+        return self._helper(
+            "within", type, place, lambda name, c_type: self._within(name, c_type, type, place), str(type)
+        )
+
+    def _within(self, name: str, c_type: str, type: Type, place: Place) -> list[str]:
+        tests: list[str] = []
+        if isinstance(type, ListOf):
+            body = [f"    if (v->count > {bound_of(type)})", "        return false;"]
+            if isinstance(type.item, (ListOf, TupleOf)):
+                each = self.within(type.item, place)
+                body += ["    for (uint32_t i = 0; i < v->count; i++)", f"        if (!{each}(&v->items[i]))"]
+                body += ["            return false;"]
+        else:
+            tests = [
+                f"{self.within(item, place)}(&v->{field})"
+                for field, item in self.parts(type)
+                if isinstance(type, TupleOf) and isinstance(item, (ListOf, TupleOf))
+            ]
+            body = [] if tests else ["    (void)v;"]
+        return [
+            f"static bool {name}(const {c_type} *v)", "{", *body, f"    return {' && '.join(tests) or 'true'};", "}", "",
+        ]  # fmt: skip
 
     def texts(self, type: Type, place: Place) -> str:
         """A function that gives the bytes of all strings and messages of a value."""
@@ -297,8 +334,26 @@ class Values:
             "",
         ]
 
+    # --- lists in messages
+
+    def unpack(self, row: Item, type: ListOf, place: Place) -> str:
+        """A function from the bytes of a message's field to the list that they are; it returns the reason of a fault."""
+        return self._codec(f"unpack {row.name} {row.index} {type}", type, place, partial(unpack, row, type))
+
+    def pack(self, row: Item, type: ListOf, place: Place) -> str:
+        """The other way. A unit that the program makes is serialised."""
+        made = row.element is not None and row.element.name in self.written
+        key = f"pack {row.name} {row.index} {_key(type)}"
+        return self._codec(key, type, place, partial(pack, row, made))
+
+    def _codec(self, key: str, type: ListOf, place: Place, write: Callable[[str, str, str], list[str]]) -> str:
+        if key not in self._helpers:
+            self._helpers[key] = f"list_{len(self._helpers)}"
+            self._codecs += write(self._helpers[key], self.c_type(type, place), self.c_type(type.item, place))
+        return self._helpers[key]
+
     def parsers(self) -> list[str]:
-        """The parsers and serialisers of all messages that are used."""
+        """The parsers and serialisers of all messages that are used, and then of the lists in them."""
         out: list[str] = []
         for each in self._units:
             unit, fields = self.service.units[each.name], self.service.fields(each)
@@ -306,4 +361,4 @@ class Values:
             out += parser(each.name, unit, fields if read is None else [field for field in fields if field in read])
             if each.name in self.written:
                 out += serialiser(each.name, unit, fields)
-        return out
+        return out + self._codecs

@@ -1,7 +1,7 @@
 """The text of a rule: a C function that can stop where it waits, and be called again.
 
 All variables are in the rule's frame, so that nothing is lost while it waits. `wait()` makes a label, and the function
-begins with a jump to the one at which it stopped.
+begins with a jump to the one at which it stopped. Between two steps the frame is not needed: only state outlives a step.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sluice.service.lang import tree
 from sluice.service.lang.check.calls import RINGS
 from sluice.service.lang.errors import Place, ServiceError
-from sluice.service.lang.types import DictionaryOf, Named, Type
+from sluice.service.lang.types import DictionaryOf, ListOf, Named, Type, bound_of
 from sluice.service.load import Service
 from sluice.service.lower.forwarding import Forwarded
 from sluice.service.lower.values import TEXTS, Values
@@ -65,17 +65,21 @@ class States:
         if binding in self.kept:
             return self.kept[binding]
         fields = self.shared if state.everywhere else self.own
-        base = "((struct shared *)self->core->shared->state)" if state.everywhere else "all->states."
+        base = "((struct shared *)self->core->shared->state)" if state.everywhere else "((struct own *)self->own)"
         number = len(self.kept)
         name = f"s{number}_{state.name.replace(chr(39), '_')}"
-        where = f"{base}->{name}" if state.everywhere else base + name
+        where = f"{base}->{name}"
         room = ""
         if isinstance(binding.type, DictionaryOf):
             capacity, size = self.values.entries, self.entry(binding.type, state.place)
             fields.append(f"    _Alignas(16) uint8_t {name}[SERVICE_DICTIONARY_SIZE({capacity}, sizeof({size}))];")
             where = f"((struct service_dictionary *)(void *){where})"
         else:
-            fields.append(f"    {self.values.c_type(binding.type, state.place)} {name};")
+            kind = self.values.c_type(binding.type, state.place)
+            if isinstance(binding.type, ListOf):  # of its own cardinality, not of the largest of all such lists
+                item = self.values.c_type(binding.type.item, state.place)
+                kind = f"struct {{ uint32_t count; {item} items[{max(1, bound_of(binding.type))}]; }}"
+            fields.append(f"    {kind} {name};")
             if not self.values.flat(binding.type):
                 fields.append(f"    uint8_t {name}_room[{TEXTS}];")
                 room = f"{where}_room"
@@ -170,12 +174,22 @@ class RuleWriter:
         self.labels += 1
         return self.labels
 
+    def mark(self) -> int:
+        """A place at which the rule goes on when it is called again. Its first one is the beginning of a step: no variable
+        has a value yet, so that the instance needs no frame while it waits there.
+        """
+        number = self.label()
+        if self.lines:
+            self.put(f"*resume = {number};")
+        self.lines.append(f"resume_{number}:;")
+        return number
+
     def slice(self) -> None:
         """The end of an iteration: the rule stops here if its time is over, and continues in its next turn."""
         if self.slices:
             number = self.label()
             with self.block("if (service_spent(self))"):
-                self.put(f"f->resume = {number};")
+                self.put(f"*resume = {number};")
                 self.put("return SERVICE_YIELD;")
             self.lines.append(f"resume_{number}:;")
 
@@ -209,9 +223,7 @@ class RuleWriter:
 
     def wait(self, call: str) -> None:
         """A call that is done again until it has not to wait; an end or a fault ends the rule."""
-        number = self.label()
-        self.put(f"f->resume = {number};")
-        self.lines.append(f"resume_{number}:;")
+        self.mark()
         self.put(f"outcome = {call};")
         with self.block("if (outcome != SERVICE_STEP)"):
             self.stop()

@@ -23,11 +23,11 @@ void service_instance_begin(struct service_instance *self, struct service_core *
 
     for (uint32_t port = 0; port < program->port_count; port++)
         count += core->counts[port];
-    memset(self, 0, service_instance_head(count) + program->frame_size);
+    memset(self, 0, service_instance_head(count) + program->own_size);
     self->core = core;
     self->channel_count = count;
     self->alive = program->rule_count == 64 ? UINT64_MAX : (UINT64_C(1) << program->rule_count) - 1;
-    self->frame = (uint8_t *)self + service_instance_head(count);
+    self->own = (uint8_t *)self + service_instance_head(count);
     self->in_use = true;
     for (uint32_t port = 0; port < program->port_count; port++)
         for (uint32_t i = 0; i < core->counts[port]; i++, c++) {
@@ -255,11 +255,18 @@ static enum service_outcome run_rule(struct service_instance *self, const struct
     return outcome;
 }
 
+void service_instance_frame(struct service_instance *self)
+{
+    if (!self->frame)
+        self->frame = service_frame_take(&self->core->frames, self->core->program->rule_count);
+}
+
 /* Each rule once. False if one has failed. */
 static bool run_rules(struct service_instance *self)
 {
     const struct service_program *program = self->core->program;
 
+    service_instance_frame(self);
     for (uint32_t i = 0; i < program->rule_count; i++) {
         if (!(self->alive >> i & 1))
             continue;
@@ -281,6 +288,13 @@ static bool run_rules(struct service_instance *self)
     return true;
 }
 
+void service_instance_unframe(struct service_instance *self)
+{
+    if (self->frame)
+        service_frame_give(&self->core->frames, self->frame);
+    self->frame = NULL;
+}
+
 enum service_life service_instance_turn(struct service_instance *self)
 {
     enum service_life life = SERVICE_AGAIN;
@@ -300,6 +314,8 @@ enum service_life service_instance_turn(struct service_instance *self)
         }
         if (!self->progressed) { /* nothing was read, done, or written that would make room */
             life = SERVICE_ASLEEP;
+            if (service_at_home(self) && !service_frame_needed(self->frame, self->alive))
+                service_instance_unframe(self);
             break;
         }
     } while (!service_turn_over(self->core));

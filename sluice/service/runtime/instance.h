@@ -19,6 +19,10 @@ void service_instance_begin(struct service_instance *self, struct service_core *
 /* Gives its state the first values, when its client is known. */
 void service_instance_start(struct service_instance *self);
 
+/* Takes a frame for it, if it has none, and gives it back. The worker is the one to which its memory belongs. */
+void service_instance_frame(struct service_instance *self);
+void service_instance_unframe(struct service_instance *self);
+
 /* Runs it until it waits, or its time slice is over. */
 enum service_life service_instance_turn(struct service_instance *self);
 

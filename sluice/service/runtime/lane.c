@@ -142,11 +142,12 @@ const char *service_lane_make(struct service_lane *lane, struct service_worker *
     if (config->tallies && !(lane->core.tallies = calloc(lane->channels, sizeof *lane->core.tallies)))
         return "no memory for metrics";
     lane->capacity = config->instances / workers;
-    lane->stride = (service_instance_head(lane->channels) + config->program->frame_size + 15) & ~UINT64_C(15);
+    lane->stride = (service_instance_head(lane->channels) + config->program->own_size + 15) & ~UINT64_C(15);
     lane->uplinks_most = config->uplinks ? config->uplinks + SERVICE_MORE_UPLINKS : 0;
     lane->memory = reserve(lane, lane->stride);
     if (!lane->memory || !make_pool(lane) ||
         (config->uplinks && !(lane->uplinks = calloc(lane->channels, sizeof *lane->uplinks))) ||
+        !service_frames_make(&lane->core.frames, lane->capacity ? lane->capacity : 1, config->program->frame_size) ||
         !service_buffers_make(&lane->core.buffers, config->buffers / workers, config->buffer_size))
         return "no memory for instances and buffers";
     if ((config->folders && !(lane->readers = reserve(lane, lane->channels * sizeof *lane->readers))) ||
@@ -216,6 +217,9 @@ struct service_instance *service_lane_uplink(struct service_lane *lane)
 
 static void take_back(struct service_lane *lane, struct service_instance *instance)
 {
+    if (instance->frame)
+        service_frame_give(&lane->core.frames, instance->frame);
+    instance->frame = NULL;
     if (service_is_uplink(instance)) { /* it is no client's, of which there are `in_use` */
         instance->next = lane->uplinks_free;
         lane->uplinks_free = instance;
@@ -363,6 +367,7 @@ void service_lane_free(struct service_lane *lane)
     if (lane->listener >= 0)
         close(lane->listener);
     service_buffers_free(&lane->core.buffers);
+    service_frames_free(&lane->core.frames);
     release(lane, lane->memory, lane->stride);
     release(lane, lane->readers, lane->channels * sizeof *lane->readers);
     release(lane, lane->cached, lane->channels * sizeof *lane->cached);

@@ -118,11 +118,11 @@ static void report(const struct service_team *team, unsigned service)
 static int print_sizes(void)
 {
     for (unsigned i = 0; i < service_program_count; i++)
-        printf("%s{\"instance\": %zu, \"channel\": %zu, \"frame\": %" PRIu32 ", \"shared\": %zu, \"buffer\": %zu, "
+        printf("%s{\"instance\": %zu, \"channel\": %zu, \"frame\": %" PRIu32 ", \"own\": %" PRIu32 ", \"shared\": %zu, \"buffer\": %zu, "
                "\"idle\": %zu, \"lane\": %zu, \"worker\": %zu, \"backend\": %zu, "
                "\"reader\": %zu, \"visit\": %zu, \"ends\": %zu, \"cached\": %zu, \"tally\": %zu}%s",
                i ? ", " : "[", sizeof(struct service_instance), sizeof(struct service_channel),
-               service_programs[i]->frame_size, service_programs[i]->shared_size, sizeof(struct service_buffer),
+               service_programs[i]->frame_size, service_programs[i]->own_size, service_programs[i]->shared_size, sizeof(struct service_buffer),
                sizeof(struct service_idle), sizeof(struct service_lane), sizeof(struct service_worker),
                sizeof(struct service_backend) + sizeof(void *), sizeof(struct service_reader),
                sizeof(struct service_buffer) + sizeof(struct service_visit), sizeof(struct service_ends),

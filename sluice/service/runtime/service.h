@@ -1,8 +1,8 @@
 /* The parts of a compiled program, and the platform's structs for it.
  *
  * A program has ports: a channel, or an array of channels. An instance is made for each connection that is accepted; it
- * has a channel for each port, or several for an array, and a frame: the variables of the program's rules. A rule is a
- * function that runs until it has to wait, and that is called again when anything has changed.
+ * has a channel for each port, or several for an array, its state, and a frame while it needs one: the variables of the
+ * program's rules. A rule is a function that runs until it has to wait, and that is called again when anything has changed.
  */
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
@@ -13,6 +13,7 @@
 #include "buffer.h"
 #include "counters.h"
 #include "dictionary.h"
+#include "frame.h"
 #include "text.h"
 #include "value.h"
 
@@ -56,7 +57,7 @@ struct service_program {
     const struct service_port *ports;
     const struct service_rule *rules;
     uint32_t port_count, rule_count; /* at most SERVICE_PORTS, and 64 */
-    uint32_t frame_size;
+    uint32_t frame_size, own_size; /* bytes of the variables of its rules, and of the state of an instance */
     uint32_t handles;       /* bit i: `except` handles the class i of faults, enum service_exception */
     uint64_t rings[2];      /* bit i: a backend of port i is chosen by ketama(), and by ketama_weighted() */
     bool tallied;           /* it reads the counters of backends, tally.h */
@@ -155,6 +156,7 @@ struct service_core {
     struct service_log *log; /* the access log; null without */
     uint32_t work; /* iterations of loops, to look at the clock only at some of them */
     struct service_buffers buffers;
+    struct service_frames frames; /* of the instances whose memory this worker has */
     uint64_t counters[SERVICE_COUNTER_COUNT];
     uint32_t counts[SERVICE_PORTS]; /* channels of each port */
     uint32_t first[SERVICE_PORTS];  /* the first channel of each port */
@@ -177,9 +179,16 @@ struct service_instance {
     uint32_t active;               /* the second in which it last did something */
     struct service_buffer *visits, *visits_last; /* requests that are to be in the access log, log.h */
     struct service_h2 *h2; /* its connection uses HTTP/2; null else */
-    void *frame;
+    void *frame; /* null: no rule is within a step */
+    void *own;   /* its state */
     struct service_channel channels[];
 };
+
+/* Whether the worker that runs it is the one to which its memory belongs: a lane begins with its core. */
+static inline bool service_at_home(const struct service_instance *self)
+{
+    return (const void *)self->home == (const void *)self->core;
+}
 
 /* The channels of a port. */
 static inline struct service_channel *service_port(struct service_instance *self, uint32_t port)
@@ -187,7 +196,7 @@ static inline struct service_channel *service_port(struct service_instance *self
     return self->channels + self->core->first[port];
 }
 
-/* Bytes of an instance without its frame. */
+/* Bytes of an instance without its state. */
 static inline size_t service_instance_head(uint32_t channels)
 {
     return (sizeof(struct service_instance) + channels * sizeof(struct service_channel) + 15) & ~(size_t)15;

@@ -53,6 +53,8 @@ static bool movable(const struct service_instance *instance)
 static void hand(struct service_lane *lane, struct service_instance *instance, struct service_worker *to)
 {
     service_lane_leave(lane, instance);
+    if (service_at_home(instance))
+        service_instance_frame(instance);
     for (uint32_t i = 0; i < instance->channel_count; i++)
         if (instance->channels[i].fd >= 0)
             service_poll_remove(&lane->worker->poll, instance->channels[i].fd, false);

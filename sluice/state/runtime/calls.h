@@ -16,6 +16,7 @@ enum {
     HOPS = 8,             /* redirections that are followed at once */
     REPLICATION = 200,    /* milliseconds within which replicas have an update */
     FSYNC = 3000,         /* milliseconds within which their append-only files have it: they may be synchronized each second */
+    LOAD_MOST = 64 << 20, /* bytes of an object with as many items as it may have */
     REPLICATION_PAUSE = 1000,   /* for which they are not waited for when they had not */
 };
 

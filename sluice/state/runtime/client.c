@@ -114,7 +114,12 @@ static enum sl_store_status client_call(struct sl_store *store, const struct sl_
     client->asks = result != NULL;
     if (!write_operation(client, call))
         return SL_STORE_FAILED;
-    return result ? sluice_await(client, result) : SL_STORE_DONE;
+    if (!result)
+        return SL_STORE_DONE;
+    client->connection.reply_most = call->operation == SL_STORE_LOAD ? LOAD_MOST : 0;
+    enum sl_store_status status = sluice_await(client, result);
+    client->connection.reply_most = 0;
+    return status;
 }
 
 enum sl_store_status sluice_await(struct client *client, struct sl_store_result *result) {

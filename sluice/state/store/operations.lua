@@ -172,7 +172,7 @@ function direct.put(key, bytes)
 end
 
 -- A list. What fill appended once is not appended again, although the list is empty meanwhile: the log's key with
--- '/filled'.
+-- '/filled'. The result is 1 if it was appended now.
 provide('fill', function(keys, args)
     if redis.call('SET', keys[2] .. '/filled', '1', 'NX') then
         local items = {}
@@ -186,6 +186,7 @@ provide('fill', function(keys, args)
         if #items > 0 then
             redis.call('RPUSH', keys[1], unpack(items))
         end
+        return '+1'
     end
     return '+0'
 end)
@@ -277,6 +278,7 @@ provide('drop_logged', function(keys)
 end)
 function direct.drop(key)
     redis.call('DEL', key)
+    redis.call('EXPIRE', 'sluice-log' .. string.sub(key, 7), REPLACED) -- of one that several instances had used
 end
 
 -- No update of this run will be transmitted again.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 SPACE = "a space in the request target: tshark takes what follows for the version, llhttp refuses the request"
 URGENT = "tshark leaves urgent data out of the stream; our TCP keeps them in line, where the request is whole"
-SCTP = "HTTP over SCTP, which httplog does not read"
 VERSION = "QUIC of a version that the stack does not open: a draft before 29, or Google's"
 RESERVED = "Initial packets of version 0x0a0a0a0a, which forces negotiation: tshark opens them, the stack does not"
 NO_KEY = "Handshake packets that tshark opens with secrets of the file, and the stack does not"
@@ -27,8 +26,6 @@ EXPLAINED: dict[tuple[str, str], tuple[int, int, str]] = {
     ("FoxIO-LLC_ja4__chrome-cloudflare-quic-with-secrets.pcapng", "response"): (0, 2, f"{HTTP_2}; {HTTP_3}"),
     ("FoxIO-LLC_ja4__gre-erspan-vxlan.pcap", "request"): (1, 1, SPACE),
     ("OISF_suricata-verify__tcp-urgp-01-oob-tcp-urgent1.pcap", "request"): (0, 1, URGENT),
-    ("aol_moloch__sctp-www.pcap", "request"): (3, 0, SCTP),
-    ("aol_moloch__sctp-www.pcap", "response"): (3, 0, SCTP),
     ("gen__quic_v2_vneg.pcap", "hello"): (0, 1, UNKNOWN),
     ("orion-belt_tempo__TCPTRAFFIC.pcap", "request"): (0, 56, HTTP_2),
     ("orion-belt_tempo__TCPTRAFFIC.pcap", "response"): (0, 56, HTTP_2),

@@ -170,3 +170,24 @@ def test_memory_is_bounded() -> None:
     assert logs["tlslog"] == [] and logs.reports["tls_no_memory"]
     logs = run_packets(datagrams(handshake()), {"tlslog": ",connections=0"})
     assert logs["tlslog"] == [] and logs.reports["tls_connections_left_out"] == 1
+
+
+def test_messages_take_the_room_of_what_was_received() -> None:
+    """Whatever length they claim: the first and the last bytes of eight messages of 250 KB."""
+    parts = [part for number in range(1, 9) for part in fragments(message(11, bytes(250_000)), number, 1000)[::249]]
+    logs = run_packets(
+        datagrams([(">", one) for one in [fragments(hello_of(), 0)[0], *parts]]), {"tlslog": ",memory=50000"}
+    )
+    assert len(logs["tlslog"]) == 1 and counted(logs) == {"tls_gaps": 1}
+
+
+def test_pieces_of_a_message_are_bounded() -> None:
+    """Every other byte of a message; then what is missing, from its end to its beginning."""
+    body = bytes(range(256)) * 4
+    parts = fragments(message(11, body), 1, 1)
+    logs = run_packets(datagrams([(">", one) for one in [fragments(hello_of(), 0)[0], *parts[::2]]]))
+    assert counted(logs) == {"tls_gaps": 1, "tls_no_memory": 256}
+    hello = fragments(hello_of(), 0, 1)
+    (whole,) = lasting(rows(datagrams([(">", fragments(hello_of(), 0)[0])])))
+    for order in ([*hello[::2], *hello[::-1]], hello[::-1], [*hello[1::2], *hello[::2]]):
+        assert lasting(rows(datagrams([(">", one) for one in order]))) == [whole]

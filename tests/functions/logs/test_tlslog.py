@@ -136,6 +136,24 @@ def test_memory_is_bounded() -> None:
     assert logs["tlslog"] == [] and logs.reports["tls_no_memory"] == 1
 
 
+def test_a_message_takes_the_room_of_what_was_received() -> None:
+    """Of a certificate that claims 250 KB, the first bytes."""
+    claims = b"\x0b" + (250_000).to_bytes(3, "big") + bytes(100)
+    talk: Talk = [(">", record(client_hello())), ("<", record(server_hello(0xC02F, b"", b"") + claims))]
+    logs = run_packets(connection(talk), {"tlslog": ",memory=20000"})
+    assert len(logs["tlslog"]) == 1 and not logs.reports["tls_no_memory"]
+
+
+@needs_libcrypto
+def test_ciphers_that_cannot_be_opened_are_counted(tmp_path: Path) -> None:
+    """TLS_SHA256_SHA256 (RFC 9150), which only authenticates. The handshake of TLS 1.2 is in the clear."""
+    keys = {"tlslog": f",keylog={other_keys(tmp_path / 'keys')}"}
+    for cipher, extensions, sides in ((0xC0B4, None, 2), (0x002A, b"", 0)):
+        talk: Talk = [(">", record(client_hello())), ("<", record(server_hello(cipher, b"", extensions)))]
+        logs = run_packets(connection(talk, port=443), keys)
+        assert len(logs["tlslog"]) == 1 and logs.reports["tls_ciphers"] == sides
+
+
 def test_certificates_are_bounded() -> None:
     chain = vector(b"".join(vector(b"x" * 9, 3) for _ in range(20)), 3)
     talk: Talk = [(">", record(client_hello())), ("<", record(server_hello(0xC02F, b"", b"") + message(11, chain)))]

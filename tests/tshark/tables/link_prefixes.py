@@ -14,16 +14,4 @@ TABLES = [
     Table("dsa", (), dict.fromkeys(("dst", "src", "tag", "type"), REST)),
     Table("edsa", (), dict.fromkeys(("dst", "src", "announced", "reserved", "tag", "type"), REST)),
     Table("broadcom", (), {"tag": REST}),
-    Table(
-        "juniper",
-        (),
-        {
-            "magic": "juniper.magic-number",
-            "flags": REST,
-            "no_link_header": "juniper.l2hdr",
-            "direction": "juniper.direction",
-            "extension_length": "juniper.ext_total_len",
-            "extension": REST,
-        },
-    ),
 ]

@@ -19,6 +19,7 @@ from sluice.service.lang.types import (
     ListOf,
     Named,
     Type,
+    exceeds,
     joined,
 )
 
@@ -108,6 +109,12 @@ class CallChecker(OperatorChecker):
                     f"{what} refers to state, and '{given.name}' is none",
                     "declare it at the beginning of the body: local NAME : TYPE := VALUE.",
                 )
+            state = given.binding.type
+            if exceeds(state, parameter.type) or exceeds(parameter.type, state):
+                raise ServiceError(
+                    given.place, f"{what} refers to {parameter.type}, and '{given.name}' is {state}",
+                    "give both one cardinality.",
+                )  # fmt: skip
             return
         if not isinstance(parameter.type, ChannelOf):
             self.want(given, parameter.type, what)

@@ -21,6 +21,7 @@ from sluice.service.lang.types import (
     TupleOf,
     Type,
     joined,
+    widened,
 )
 
 
@@ -44,7 +45,9 @@ class ExpressionChecker(CallChecker):
             case tree.Name():
                 return self._name(node)
             case tree.Tuple():
-                return TupleOf(tuple(self.value(item, "an item of this tuple") for item in node.items))
+                found = TupleOf(tuple(self.value(item, "an item of this tuple") for item in node.items))
+                self.check_parts(found, node.place)
+                return found
             case tree.List():
                 return self.list(node)
             case tree.Record():
@@ -119,7 +122,7 @@ class ExpressionChecker(CallChecker):
             if node.name == "empty_dictionary":
                 return DictionaryOf(ANY, ANY)
             if node.name == "empty_list":
-                return ListOf(ANY)
+                return ListOf(ANY, 0)
             if node.name == "None":
                 return ANY
         node.binding = self.lookup(node.name, node.place)
@@ -287,7 +290,7 @@ class ExpressionChecker(CallChecker):
         item, _ = self._iterated(node.over, "for")
         start: Type = UNIT
         if node.start is not None:
-            start = self.value(node.start, "the start of the loop")
+            start = widened(self.value(node.start, "the start of the loop"))
         with self.block():
             node.binding = self.declare(node.name, "loop", item, node.place)
             if node.accumulator is None:

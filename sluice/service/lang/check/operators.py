@@ -86,9 +86,6 @@ class OperatorChecker(Scope):
             raise ServiceError(
                 node.place, f"'{operator}' compares {left} with {right}", "compare values of the same type."
             )
-        if isinstance(both, ListOf) and isinstance(left, ListOf) and isinstance(right, ListOf):
-            if left.bound is None or right.bound is None:
-                both = ListOf(both.item)  # a comparison limits neither side
         if isinstance(both, DictionaryOf):
             raise ServiceError(node.place, f"'{operator}' of dictionaries", "compare their entries, or their len().")
         self.coerce(node.left, both, "the left side")
@@ -202,7 +199,9 @@ class OperatorChecker(Scope):
             for name, item in node.fields:
                 self.coerce(item, same[0].fields[name], f"the field '{name}'")
             return same[0]
-        return Named("", fields=fields)
+        found = Named("", fields=fields)
+        self.check_parts(found, node.place)
+        return found
 
     def list(self, node: tree.List) -> Type:
         item: Type = ANY
@@ -215,4 +214,4 @@ class OperatorChecker(Scope):
             item = found
         for each in node.items:
             self.coerce(each, item, "an item")
-        return ListOf(item, len(node.items) or None)
+        return ListOf(item, len(node.items))

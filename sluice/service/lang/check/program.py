@@ -17,10 +17,15 @@ from sluice.service.lang.types import (
     TupleOf,
     Type,
     joined,
+    widened,
 )
 
 EXCEPTIONS = ("broken_connection", "malformed_message", "timeout", "limit", "failure")
 """What `except` can name; a failure is one of the program's own computation, such as a division by 0."""
+
+
+MOST_CALLS = 10_000
+"""Calls of functions of a body, with those in the functions that it calls."""
 
 
 def check_program(
@@ -40,6 +45,7 @@ def check_program(
         with checker.block():
             checker.check(expression)
     _refuse_recursion(checked)
+    _refuse_growth(checked)
     return checked
 
 
@@ -62,10 +68,15 @@ class _Types(Scope):
                 self._fields(each, found)
         for each in self.checked.program.types:
             self._finite(self.checked.types[each.name], each.place, [])
+        self.checked.complete = True
+        for each in self.checked.program.types:
+            self.check_parts(self.checked.types[each.name], each.place)
 
     def __init__(self, checked: Checked) -> None:
         super().__init__(checked)
         self.waiting: dict[str, tree.TypeDeclaration] = {}
+        self.finite: set[str] = set()
+        """Records and variants that do not contain themselves."""
 
     def _alias(self, name: str, within: list[str]) -> None:
         """A name for a type, after the names that it uses."""
@@ -101,6 +112,8 @@ class _Types(Scope):
 
     def _finite(self, type: Type, place: Place, within: list[str]) -> None:
         match type:
+            case Named(name=name) if name in self.finite:
+                return
             case Named():
                 if type.name in within:
                     raise ServiceError(
@@ -110,6 +123,7 @@ class _Types(Scope):
                     )
                 for each in type.fields.values():
                     self._finite(each, place, [*within, type.name])
+                self.finite.add(type.name)
             case ListOf():
                 self._finite(type.item, place, within)
             case DictionaryOf():
@@ -151,10 +165,9 @@ class _Bodies(ExpressionChecker):
                 found.constants.append(binding)
             by_name: dict[str, tree.Binding] = {}
             for channel in declaration.channels:
-                if channel.array:
-                    self.cardinality(channel.bound, channel.place)
                 kind = "array" if channel.array else "channel"
                 by_name[channel.name] = self.declare(channel.name, kind, self.channel_type(channel), channel.place)
+                by_name[channel.name].value = self.cardinality(channel.bound, channel.place)
             for parameter in declaration.parameters:
                 type = self.resolve(parameter.type)
                 refers = isinstance(type, (RefTo, DictionaryOf)) and isinstance(declaration, tree.Function)
@@ -207,7 +220,7 @@ class _Bodies(ExpressionChecker):
                         f"the function '{signature.name}' returns {signature.result}, and this is {found}",
                         "change the signature, or the last expression of the body.",
                     )
-                self.coerce(declaration.body.expression, result, "the result")
+                self.coerce(declaration.body.expression, signature.result, "the result")
             for handler in declaration.body.handlers:
                 if handler.exception not in EXCEPTIONS:
                     self.warn(handler.place, f"'{handler.exception}' never happens; there are {', '.join(EXCEPTIONS)}")
@@ -228,6 +241,8 @@ class _Bodies(ExpressionChecker):
         if state.wanted is not None:
             self.coerce(state.start, self.resolve(state.wanted), f"'{state.name}'")
             found = state.start.type
+        else:
+            found = widened(found)
         kind = "global" if state.everywhere else "local"
         state.binding = self.declare(state.name, kind, found, state.place)
         signature.states.append(state.binding)
@@ -257,3 +272,25 @@ def _refuse_recursion(checked: Checked) -> None:
 
     for name in checked.functions:
         visit(name, [])
+
+
+def _refuse_growth(checked: Checked) -> None:
+    """Functions are inlined: a few that call each other twice would be as many as any number."""
+    sizes: dict[str, int] = {}
+
+    def size(signature: Signature) -> int:
+        found = 1
+        for called, place in signature.calls:
+            if called not in sizes:
+                sizes[called] = size(checked.functions[called])
+            found += sizes[called]
+            if found > MOST_CALLS:
+                raise ServiceError(
+                    place,
+                    f"with what it calls, '{signature.name}' has more than {MOST_CALLS:,} calls of functions",
+                    "call fewer functions inside functions: each call is compiled again.",
+                )
+        return found
+
+    for signature in (*checked.functions.values(), *checked.processes.values()):
+        size(signature)

@@ -22,9 +22,14 @@ from sluice.service.lang.types import (
     RefTo,
     TupleOf,
     Type,
+    bound_of,
+    exceeds,
     joined,
+    narrowed,
 )
 
+MOST_PARTS = 10_000
+"""Of a type: fields, items of tuples, and those of their types."""
 _BASIC = {"integer": INTEGER, "string": STRING, "boolean": BOOLEAN, "ipv4_address": ADDRESS, "nothing": NOTHING}
 
 
@@ -63,6 +68,8 @@ class Checked:
     warnings: list[Warned] = field(default_factory=list[Warned])
     settings: dict[str, int] = field(default_factory=dict[str, int])
     """Values of compile-time parameters."""
+    complete: bool = False
+    """Whether the fields of all records are known."""
 
 
 class Scope:
@@ -119,8 +126,36 @@ class Scope:
 
     # --- types
 
+    def check_parts(self, type: Type, place: Place) -> None:
+        """Raises ServiceError for a type with too many parts: a few types that each have another one twice could have
+        any number.
+        """
+        left, count = [type], 0
+        while left:
+            match left.pop():
+                case ListOf(item=item):
+                    left.append(item)
+                case TupleOf(items=items):
+                    left += items
+                case DictionaryOf(key=key, value=value):
+                    left += (key, value)
+                case Named(fields=fields) if self.checked.complete:
+                    left += fields.values()
+                case _:
+                    pass
+            count += 1
+            if count > MOST_PARTS:
+                raise ServiceError(
+                    place, f"a value of this type has more than {MOST_PARTS:,} parts", "use lists, or fewer fields."
+                )
+
     def resolve(self, written: tree.TypeExpression) -> Type:
         """The type that is written. Raises ServiceError for a name that is none."""
+        found = self._resolve(written)
+        self.check_parts(found, written.place)
+        return found
+
+    def _resolve(self, written: tree.TypeExpression) -> Type:
         if written.kind in _BASIC:
             return _BASIC[written.kind]
         if written.kind == "name":
@@ -177,7 +212,16 @@ class Scope:
                 f"{what} has to be of type {wanted}, and this is {_article(node.type)}",
                 "change one of them.",
             )
-        push(node, found)
+        exact = narrowed(wanted, found)
+        if exceeds(node.type, exact):
+            if isinstance(node, tree.List) and isinstance(exact, ListOf) and len(node.items) > bound_of(exact):
+                raise ServiceError(
+                    node.place,
+                    f"{what} has at most {bound_of(exact)} items, and this list has {len(node.items)}",
+                    "give its type a larger cardinality: [T]{NUMBER}.",
+                )
+            node.narrowed = exact
+        push(node, exact)
 
 
 def _article(type: Type) -> str:

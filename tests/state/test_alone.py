@@ -1,0 +1,63 @@
+"""An instance that has all of the traffic caches what instances share (CHC, table 3.5, last column; figure 3.14)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.chain.description import Arrangement, function
+from sluice.state.location import Location
+from sluice.state.peer import Peer
+from tests.state.boxes import missing
+from tests.state.instances import Action, Ran, compiled, kill, move, plan_of, run_ideal, run_instances
+from tests.state.traffic import mixed
+from tests.support.unoptimised import unoptimised
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+CLAIMS = function(str(Path(__file__).with_name("claims.c")))
+NAT = function("nat", inside="10.1.0.0/16")
+
+
+@pytest.fixture(scope="module")
+def packets() -> list[bytes]:
+    return mixed(4, 120)
+
+
+def ran(
+    of: Arrangement, name: str, packets: list[bytes], folder: Path, store: Location, actions: dict[int, Action]
+) -> Ran:
+    """With two instances."""
+    with unoptimised():
+        chain = compiled(plan_of(of), {name: 2})
+    found = run_instances(chain, packets, folder, store, actions)
+    assert found.failure is None
+    return found
+
+
+def test_operations_do_not_wait_while_one_instance_has_all(
+    packets: list[bytes], tmp_path: Path, store: Location
+) -> None:
+    """All of the traffic is one instance's, then the other one's: only first operations wait."""
+    with unoptimised():
+        ideal = run_ideal(plan_of(CLAIMS), packets, tmp_path / "ideal").state
+    moves: list[dict[int, Action]] = [{}, {1: move("claims", 1), 7: move("claims", 0)}]
+    waits: list[int] = []
+    for actions in moves:
+        with Peer(store) as peer:
+            peer.call("FLUSHALL")
+        found = ran(CLAIMS, "claims", packets, tmp_path, store, actions)
+        assert found.state == ideal
+        waits.append(found.reports["store_waits"])
+    assert waits[1] < waits[0] / 2
+
+
+@pytest.mark.slow_matrix
+def test_what_was_cached_outlives_its_process(packets: list[bytes], tmp_path: Path, store: Location) -> None:
+    """It is killed while it has all of the traffic, which another one gets then."""
+    with unoptimised():
+        ideal = run_ideal(plan_of(NAT), packets, tmp_path / "ideal")
+    actions = {1: move("nat", 1), 4: kill("nat#1"), 7: move("nat", 0), 10: kill("nat")}
+    found = ran(NAT, "nat", packets, tmp_path, store, actions)
+    assert (found.state, found.left) == (ideal.state, ideal.left)
+    assert found.reports["nat#1.crashes"] == found.reports["nat.crashes"] == 1

@@ -322,7 +322,8 @@ CASES = {
         {"a"},
     ),
     "a structure by value to a function that is chosen": (
-        "struct big { int *x[4]; int *y; }; int *y(struct big s) { return s.y; } int *(*volatile get)(struct big) = y; --- "
+        "struct big { int *x[4]; int *y; }; int *y(struct big s) { return s.y; } "
+        "int *(*volatile get)(struct big) = y; --- "
         "struct big s = {{&a}, &b}; found = get(s);",
         {"b"},
     ),

@@ -98,8 +98,8 @@ void Slicer::expand(llvm::ArrayRef<Dependence> dependences, bool ascends, GraphN
 bool Slicer::follow(const std::vector<GraphNode> &from) {
   for (const GraphNode node : from) add(node, true, node);
   while (!pending_.empty() && steps_ < most_steps_) {
-    const auto [node, ascends] = pending_.front();
-    pending_.pop_front();
+    const auto [node, ascends] = pending_.back();
+    pending_.pop_back();
     ++steps_;
     if (stop_ && stop_(graph_.node(node))) continue;
     expand(graph_.dependences(node), ascends, node);
@@ -110,7 +110,7 @@ bool Slicer::follow(const std::vector<GraphNode> &from) {
 bool Slicer::follow_unmatched(const std::vector<GraphNode> &from) {
   for (const GraphNode node : from) add(node, true, node);
   while (!pending_.empty() && steps_ < most_steps_) {
-    const GraphNode node = pending_.front().first;
+    const GraphNode node = pending_.front().first;  // in order, so that paths are short
     pending_.pop_front();
     ++steps_;
     if (stop_ && stop_(graph_.node(node))) continue;

@@ -62,7 +62,7 @@ class Slicer {
   const llvm::DenseSet<GraphNode> *only_ = nullptr;
   llvm::DenseMap<GraphNode, std::unique_ptr<Summary>> summaries_;
   std::vector<std::pair<GraphNode, GraphNode>> pending_summaries_;  // exit, node
-  std::deque<std::pair<GraphNode, bool>> pending_;  // in order, so that paths are short
+  std::deque<std::pair<GraphNode, bool>> pending_;
   llvm::DenseSet<GraphNode> ascending_, descending_;
   llvm::SetVector<GraphNode> nodes_;
   llvm::DenseMap<GraphNode, GraphNode> from_;

@@ -22,9 +22,9 @@ int inspector_register(int (*callback)(int), void *argument);
 
 static unsigned long added, exchanged, replaced_by, by_assembly;
 static unsigned given, escaped, *hidden = &escaped, called_back, deep, by_index, where, length, text_source;
-static unsigned order, bias, chooses, enables, kept, exits;
+static unsigned said, noted, noted_source, shared_now, shared_source, order, bias, chooses, enables, kept, exits;
 static struct pair across[4];
-static char compressed[64], source_text[16];
+static char compressed[64], source_text[16], filled[300];
 static va_list written_list, read_list, copied_list;
 static unsigned cells[4], sorted[4];
 static unsigned by_return[4], by_branch[4], by_argument[4], by_store[4];
@@ -43,11 +43,13 @@ static int inspect(int number) {
   called_back++;
   return (int)kept;
 }
+static void say(void) { puts("said"); }
+static void note(unsigned number) { noted = number; }
 static void bye(void) { printf("%u", exits); }
 static void *work(void *argument) {
   for (;;) {
     unknown_of_all();
-    printf("%p", argument);
+    printf("%p %u", argument, shared_now);
   }
 }
 static unsigned kind(const struct packet *packet) {
@@ -59,6 +61,11 @@ static void count(unsigned number) { by_argument[number]++; }
 static void process(const struct packet *packet) {
   chooses += packet->ttl, enables += packet->ttl, bias++, given++, deep++, by_index++, where++, length++, kept++;
   text_source++, exits = packet->ttl;
+  said++, noted_source++, shared_source++;
+  if (said > 3) say();
+  note(noted_source);
+  printf("%u", noted);
+  shared_now = shared_source;
   printf("%lu", __atomic_fetch_add(&added, packet->ttl, 5));
   __atomic_exchange_n(&exchanged, replaced_by++, 5);
   printf("%lu", exchanged);
@@ -88,6 +95,7 @@ static void process(const struct packet *packet) {
   char text[32];
   snprintf(text, sizeof(text), "%s", source_text);
   puts(text);
+  memset(filled + packet->ttl, 0, packet->length & 15);
   unsigned key = packet->ttl;
   qsort(sorted, 4, sizeof(*sorted), compare);
   printf("%d", bsearch(&key, sorted, 4, sizeof(*sorted), compare) != NULL);
@@ -129,11 +137,12 @@ PRINTED = {
         "by_index",
         "where",
     ),
-    *("length", "text_source", "bias", "chooses", "enables", "read_list"),
+    *("length", "text_source", "bias", "chooses", "enables", "read_list", "said"),
+    *("noted_source", "shared_source"),
 }
 UPDATED = {
     *("added", "exchanged", "by_assembly", "given", "escaped", "called_back", "compressed", "order", "written_list"),
-    *("copied_list", "across"),
+    *("copied_list", "across", "filled"),
 }
 CARRIED = {"exits", "order"}
 KEYS = {"by_return", "by_branch", "by_argument", "by_store"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.analyze.conftest import Analyses
@@ -314,6 +316,50 @@ CASES = {
         "struct s { char text[16]; int *p; } s, t = {0}; s.p = &a; memcpy(&t, &s, (uint8_t)(argc - 1)); found = t.p;",
         {"a"},
     ),
+    "members after a text that is walked through": (
+        "struct s { char text[8]; int *x, *y; } *s = calloc(1, sizeof(*s)); s->x = &a; s->y = &b; char *p = s->text; "
+        "while (*p) p++; found = argc + *p > 5 ? s->x : 0;",
+        {"a"},
+    ),
+    "a structure by value to a function that is chosen": (
+        "struct big { int *x[4]; int *y; }; int *y(struct big s) { return s.y; } "
+        "int *(*volatile get)(struct big) = y; --- "
+        "struct big s = {{&a}, &b}; found = get(s);",
+        {"b"},
+    ),
+    "elements by a pointer to the first": (
+        "struct s { int *x[4]; int *y; } *s = malloc(sizeof(*s)); s->x[argc] = &a; int **p = &s->x[0]; found = p[2];",
+        {"a"},
+    ),
+    "elements that are found after they were told apart": (
+        "int **at(int **all, int i) { return all + i; } int **(*volatile get)(int **, int) = at; --- "
+        "int **p = malloc(64); p[2] = &a; found = *get(p, argc);",
+        {"a"},
+    ),
+    "what the first of two pointers that change places points to": (
+        "static int *other; int *x = &a, *y = &b, **p = &x, **q = &y; "
+        "for (int i = 0; i < argc; i++) { int **r = p; p = q; q = r; } found = *p; other = *q;",
+        {"a", "b"},
+    ),
+    "what the second of two pointers that change places points to": (
+        "static int *other; int *x = &a, *y = &b, **p = &x, **q = &y; "
+        "for (int i = 0; i < argc; i++) { int **r = p; p = q; q = r; } other = *p; found = *q;",
+        {"a", "b"},
+    ),
+    "what unknown code stores where it has a pointer to": (
+        "void unknown(int **, int *); --- int *p = 0; unknown(&p, &a); found = p;",
+        {"a"},
+    ),
+    "assembly that calculates an address": (
+        "struct s { int *x, *y; } s = {0, &b}; int **p = &s.x; "
+        '__asm__("addq %1, %0" : "+r"(p) : "r"(8L) : "cc"); found = *p;',
+        {"b"},
+    ),
+    "assembly that calculates with a function": (
+        "int *one(void) { return &a; } --- int *(*f)(void) = one; "
+        '__asm__("addq %1, %0" : "+r"(f) : "r"(0L) : "cc"); found = f();',
+        {"a"},
+    ),
     "two pointers that point to each other": (
         "int *p = &a, *q = &b; for (int i = 0; i < argc; i++) { int *r = p; p = q; q = r; } found = q;",
         {"a", "b"},
@@ -332,6 +378,29 @@ def test_a_pointer_points_to_what_was_stored(what: str, program: Analyses) -> No
 def test_without_members_it_points_to_no_less(what: str, program: Analyses) -> None:
     text, expected = CASES[what]
     assert targets(program, text, field_insensitive=True) >= expected
+
+
+def test_memory_of_libraries_leads_to_itself(program: Analyses) -> None:
+    assert "memory of environ" in targets(program, "extern char **environ; --- found = (int *)environ[argc];")
+    assert "memory of arguments" in targets(program, "found = (int *)argv[argc];")
+
+
+MODEL = """
+externals:
+  - functions: [fill]
+    stores: [{to: arg0+8, value: arg1}]
+  - functions: [call]
+    calls: [{function: arg0, arguments: []}]
+"""
+
+
+def test_descriptions_say_what_a_function_stores_and_returns(program: Analyses, tmp_path: Path) -> None:
+    models = tmp_path / "own.yaml"
+    models.write_text(MODEL, encoding="utf-8")
+    text = "struct s { int *x, *y; }; void fill(void *, int *); --- struct s s = {0, 0}; fill(&s, &a); found = s.y;"
+    assert "a" in targets(program, text, models=[str(models)])
+    text = "int *give(void) { return &b; } int *call(int *(*)(void)); --- found = call(give);"
+    assert "b" in targets(program, text, models=[str(models)])
 
 
 def test_an_assumption_narrows(program: Analyses) -> None:

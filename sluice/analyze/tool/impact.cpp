@@ -5,6 +5,8 @@
 
 namespace analyze {
 
+constexpr size_t kMostOfPath = 1000;  // instructions, of which reports show the first
+
 Impacts::Impacts(const Accesses &accesses, const Reach &reach, const Classes &classes, const Updates &updates,
                  size_t most_steps)
     : classes_(classes),
@@ -85,7 +87,7 @@ bool Impacts::slice(const Reach &reach, const Updates &updates, OutputKind kind,
     for (const GraphNode node : slicer->path(at))
       if (const llvm::Instruction *instruction = Graph::instruction(graph->node(node))) {
         if (!impact.output) impact.output = llvm::dyn_cast<llvm::CallBase>(instruction);
-        impact.path.push_back(instruction);
+        if (impact.path.size() < kMostOfPath) impact.path.push_back(instruction);
       }
     if (!impact.output) impact.output = sites.front();
     found[number] = std::move(impact);

@@ -177,8 +177,10 @@ void Memory::leave_element(ObjectId id, Region region, uint64_t offset, int64_t 
 void Memory::step(NodeId from, uint64_t stride, int64_t steps, std::vector<NodeId> &out) {
   const Place place = places_[from];
   const Region *region = innermost(objects_[place.object], place.offset);
-  if (region && stride > 1 && stride % region->element == 0)
-    out.push_back(from);  // C requires that the result lies in the same array
+  // C requires that the result lies in the same array. Pointers to characters also get from a member to what contains it.
+  const bool stays = stride > 1 || steps == 1;
+  if (region && stays && stride % region->element == 0)
+    out.push_back(from);
   else
     shift(from, static_cast<int64_t>(stride) * steps, out);
 }

@@ -110,8 +110,8 @@ bool Slicer::follow(const std::vector<GraphNode> &from) {
 bool Slicer::follow_unmatched(const std::vector<GraphNode> &from) {
   for (const GraphNode node : from) add(node, true, node);
   while (!pending_.empty() && steps_ < most_steps_) {
-    const GraphNode node = pending_.back().first;
-    pending_.pop_back();
+    const GraphNode node = pending_.front().first;  // in order, so that paths are short
+    pending_.pop_front();
     ++steps_;
     if (stop_ && stop_(graph_.node(node))) continue;
     for (const Dependence &dependence : graph_.dependences(node)) add(dependence.on, true, node);

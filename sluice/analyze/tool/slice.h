@@ -5,6 +5,7 @@
 // descends into callees; calls that it passes are crossed by summaries, which are computed on demand.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 
@@ -61,7 +62,7 @@ class Slicer {
   const llvm::DenseSet<GraphNode> *only_ = nullptr;
   llvm::DenseMap<GraphNode, std::unique_ptr<Summary>> summaries_;
   std::vector<std::pair<GraphNode, GraphNode>> pending_summaries_;  // exit, node
-  std::vector<std::pair<GraphNode, bool>> pending_;
+  std::deque<std::pair<GraphNode, bool>> pending_;
   llvm::DenseSet<GraphNode> ascending_, descending_;
   llvm::SetVector<GraphNode> nodes_;
   llvm::DenseMap<GraphNode, GraphNode> from_;

@@ -114,6 +114,16 @@ void PointsTo::initialise(NodeId cell, const llvm::Constant *constant, uint64_t 
   }
 }
 
+// Whether an address is the pointer of a loop after one step: it walks through an array.
+static bool advances(const llvm::GEPOperator &address) {
+  const auto among = [&address](const llvm::PHINode *phi) { return llvm::is_contained(phi->incoming_values(), &address); };
+  const auto *phi = llvm::dyn_cast<llvm::PHINode>(address.getPointerOperand());
+  return phi && (among(phi) || llvm::any_of(phi->incoming_values(), [&](const llvm::Value *value) {
+                   const auto *joined = llvm::dyn_cast<llvm::PHINode>(value);
+                   return joined && among(joined);
+                 }));
+}
+
 std::vector<PointerOp> PointsTo::operations_of(const llvm::GEPOperator &address) const {
   std::vector<PointerOp> operations;
   int64_t pending = 0;  // bytes of struct fields
@@ -137,7 +147,9 @@ std::vector<PointerOp> PointsTo::operations_of(const llvm::GEPOperator &address)
     if (first) {
       if (constant && constant->isZero()) continue;
       flush();
-      if (constant)
+      if (constant && advances(address))
+        operations.push_back({PointerOp::Walk, stride * static_cast<uint64_t>(std::abs(constant->getSExtValue())), 0});
+      else if (constant)
         operations.push_back({PointerOp::Step, stride, constant->getSExtValue()});
       else
         operations.push_back({PointerOp::Walk, stride, 0});

@@ -24,7 +24,7 @@ GAP_COUNT = 0x3FE
 PPP_PROTOCOLS = (0x0021, 0x0057, 0x0281, 0x0283, 0x8021, 0x8057, 0xC021, 0xC023, 0xC223, 0x003D)
 """Those by which PPP is recognised: IP, MPLS, their control protocols, LCP, PAP, CHAP, multilink."""
 
-Skip = Callable[[Connectionless], Expression]
+Skip = Callable[[Connectionless], Expression | int]
 """How many bytes a card puts between the flags and the frame."""
 
 
@@ -44,7 +44,7 @@ class juniper_type(layout):
     type = UInt(16)
 
 
-def number_at(parser: Connectionless, at: Expression) -> Expression:
+def number_at(parser: Connectionless, at: Expression | int) -> Expression:
     """Two bytes of the payload."""
     return (parser.payload[at] << 8) | parser.payload[at + 1]
 
@@ -58,7 +58,7 @@ def juniper_parser(link_types: tuple[int, ...] = (178, 167), skip: Skip | None =
     juniper.offer(is_bare=bare)
     begins = bare << 2
     if skip is not None:
-        begins += skip(juniper) * (bare == 0)
+        begins += (bare == 0) * skip(juniper)
         first, number = payload[begins], number_at(juniper, begins)
         juniper.offer(
             is_ip=((first > 0x44) & (first < 0x50)) | ((first & 0xF0) == 0x60),
@@ -71,12 +71,12 @@ def juniper_parser(link_types: tuple[int, ...] = (178, 167), skip: Skip | None =
 
 def fixed(size: int) -> Skip:
     """A header of this many bytes."""
-    return lambda juniper: (juniper.payload_len * 0) + size
+    return lambda juniper: size
 
 
 def juniper_atm2_parser() -> Connectionless:
     juniper = juniper_parser((135,), fixed(8))
-    gap = number_at(juniper, juniper.payload_len * 0 + 2) & GAP_COUNT
+    gap = number_at(juniper, 2) & GAP_COUNT
     juniper.offer(is_ethernet=(juniper.header.incoming == 0) & (gap != 0))
     return juniper
 
@@ -87,7 +87,7 @@ def juniper_multilink_parser() -> Connectionless:
     def cookie(juniper: Connectionless) -> Expression:
         first = juniper.payload[0]
         small, large = first == LINK_SERVICES, one_of(first, *SERVICES)
-        bundle = one_of(number_at(juniper, juniper.payload_len * 0 + 2), 0xFF03, *PPP_PROTOCOLS)
+        bundle = one_of(number_at(juniper, 2), 0xFF03, *PPP_PROTOCOLS)
         return (small << 2) + (large << 3) + ((bundle & ~small & ~large) << 1)
 
     return juniper_parser((130,), cookie)

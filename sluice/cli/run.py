@@ -109,7 +109,7 @@ def add(commands: Any) -> None:
 def functions_of(stack: str, given: list[str]) -> list[str]:
     """The functions to run: those given with -f, else those that the file of the stack defines."""
     path = Path(stack)
-    if path.suffix != ".py" or not has_functions(path):
+    if path.suffix != ".py" or not path.is_file() or not has_functions(path):  # find_stack says what is wrong
         return given
     if not given:
         return [stack]

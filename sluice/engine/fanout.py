@@ -17,8 +17,10 @@ from sluice.engine.inputs import INTERFACE, MESSAGE_SIZE, XDP, InputError, Input
 _INTERFACES_MOST = 64
 """SL_FANOUT_INTERFACES."""
 _MASK = (1 << 64) - 1
-_OF_INTERFACE = ("dropped_interface", "link_downs", "removals", "returns")
-"""Counters of an interface, which are those of each of its sources."""
+_OF_INTERFACE = {"dropped_interface": max, "link_downs": max, "removals": max, "returns": min}
+"""Counters of an interface, which each of its sources has, and which of these is that of all. An interface has returned
+once each worker receives from it again: until then, packets are lost.
+"""
 
 
 class _Group(ctypes.Structure):
@@ -158,10 +160,16 @@ class WorkerSources(Source):
         return next((fault for source in self.each if (fault := source.fault())), None)
 
     def statistics(self) -> dict[str, int]:
+        return self._of_all([source.statistics() for source in self.each])
+
+    def statistics_of(self, number: int) -> dict[str, int]:
+        return self._of_all([source.statistics_of(number) for source in self.each])
+
+    @staticmethod
+    def _of_all(counted: list[dict[str, int]]) -> dict[str, int]:
         """The counters of all; each of them has counted what is of the interface."""
-        counted = [source.statistics() for source in self.each]
         found = {name: sum(one[name] for one in counted) for name in counted[0]}
-        return found | {name: max(one[name] for one in counted) for name in _OF_INTERFACE}
+        return found | {name: of(one[name] for one in counted) for name, of in _OF_INTERFACE.items()}
 
     def close(self) -> str | None:
         """Close all."""

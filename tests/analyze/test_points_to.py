@@ -321,6 +321,11 @@ CASES = {
         "while (*p) p++; found = argc + *p > 5 ? s->x : 0;",
         {"a"},
     ),
+    "members that bytes of a structure in an array are walked to": (
+        "struct s { char text[8]; int *x; } s[4]; s[argc].x = &a; char *p = (char *)&s[argc + 1]; "
+        "for (int i = 0; i < 8; i++) p++; found = *(int **)p;",
+        {"a"},
+    ),
     "a structure by value to a function that is chosen": (
         "struct big { int *x[4]; int *y; }; int *y(struct big s) { return s.y; } "
         "int *(*volatile get)(struct big) = y; --- "

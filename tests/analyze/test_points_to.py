@@ -308,6 +308,16 @@ CASES = {
         "struct s { char text[16]; int *p; } s, t = {0}; s.p = &a; memcpy(&t, &s, argc & 15); found = t.p;",
         set[str](),
     ),
+    "a copy of a length of 128 bits": (
+        "struct s { char text[16]; int *p; } s, t = {0}; s.p = &a; size_t n = (size_t)argc << 40, m = n; "
+        "memcpy(&t, &s, (size_t)(((unsigned __int128)n * m) >> 64)); found = t.p;",
+        {"a"},
+    ),
+    "a copy of a quotient of 128 bits": (
+        "struct s { char text[16]; int *p; } s, t = {0}; s.p = &a; unsigned __int128 n = (size_t)argc, m = n << 68; "
+        "memcpy(&t, &s, (size_t)(m / ((unsigned __int128)1 << 63))); found = t.p;",
+        {"a"},
+    ),
     "a copy of a length that is bounded by more": (
         "struct s { char text[16]; int *p; } s, t = {0}; s.p = &a; memcpy(&t, &s, 9 + (argc & 15)); found = t.p;",
         {"a"},

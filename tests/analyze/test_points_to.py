@@ -351,6 +351,12 @@ CASES = {
         "int **p = malloc(64); p[2] = &a; found = *get(p, argc);",
         {"a"},
     ),
+    "elements that are found after they were copied": (
+        "int **at(int **all, int i) { return all + i; } int **(*volatile get)(int **, int) = at; --- "
+        "int **p = malloc(64), **q = malloc(64), **(*h)(int **, int) = 0; p[0] = &b; "
+        "for (int i = 0; i < argc; i++) { if (h) *h(p, i) = &a; h = get; } memcpy(q, p, 64); found = q[2];",
+        {"a", "b"},
+    ),
     "what the first of two pointers that change places points to": (
         "static int *other; int *x = &a, *y = &b, **p = &x, **q = &y; "
         "for (int i = 0; i < argc; i++) { int **r = p; p = q; q = r; } found = *p; other = *q;",

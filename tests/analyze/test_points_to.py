@@ -198,6 +198,15 @@ CASES = {
         "struct s { long n; int *p; } s; s.p = &a; found = *(int **)((uintptr_t)&s + 8);",
         {"a"},
     ),
+    "a constant address of a member as an integer": (
+        "static struct { long n; int *p, *q; } s; s.p = &a; s.q = &b; found = *(int **)((uintptr_t)&s + 8);",
+        {"a"},
+    ),
+    "a constant address of a member as a difference": (
+        "static struct { long n; int *p, *q; } s; s.p = &a; s.q = &b; uintptr_t end = (uintptr_t)(&s + 1); "
+        "found = *(int **)(end - 8);",
+        {"b"},
+    ),
     "an unknown distance": (
         "struct s { int *x, *y; } s; s.y = &b; found = *(int **)((uintptr_t)&s + (uintptr_t)argc);",
         {"b"},

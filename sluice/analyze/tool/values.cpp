@@ -76,13 +76,9 @@ void PointsTo::add_constant(NodeId node, const llvm::Constant *constant) {
   } else if (auto *address = llvm::dyn_cast<llvm::GEPOperator>(constant)) {
     constraints_.derive(node, value(address->getPointerOperand()), operations_of(*address));
   } else if (auto *expression = llvm::dyn_cast<llvm::ConstantExpr>(constant)) {
-    for (const llvm::Use &used : expression->operands()) {
-      if (!carries_pointers(used->getType())) continue;
-      if (expression->isCast())
-        constraints_.copy(node, value(used));
-      else
-        constraints_.derive(node, value(used), {{PointerOp::Anywhere}});
-    }
+    if (llvm::Instruction::isBinaryOp(expression->getOpcode())) return add_arithmetic(*llvm::cast<llvm::Operator>(expression));
+    for (const llvm::Use &used : expression->operands())
+      if (carries_pointers(used->getType())) constraints_.copy(node, value(used));
   } else if (auto *aggregate = llvm::dyn_cast<llvm::ConstantAggregate>(constant)) {
     for (const llvm::Use &used : aggregate->operands())
       if (carries_pointers(used->getType())) constraints_.copy(node, value(used));

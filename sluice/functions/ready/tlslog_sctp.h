@@ -25,11 +25,14 @@ static void tlslog_sctp_message(const struct sl_event *event, const sl_bytes *by
     bool follows = log_sctp_follows(stream, side, &message);
     struct tlslog_state *its = stream->user;
     if (!its && !stream->over) {
-        its = stream->user = log_allocate(&tls->budget, sizeof *its);
-        SLUICE_COUNTER_OF(box, tls_no_memory) += !its;
+        bool many = state->sctp->reading >= LOG_SCTP_READING;
+        its = stream->user = many ? NULL : log_allocate(&tls->budget, sizeof *its);
+        SLUICE_COUNTER_OF(box, tls_connections_left_out) += many;
+        SLUICE_COUNTER_OF(box, tls_no_memory) += !many && !its;
         stream->over = !its;
+        state->sctp->reading += its && tlslog_begin(association, its, state->path);
     }
-    if (!its || its->over || !(its->connection || tlslog_begin(association, its, state->path)))
+    if (!its || !its->connection)
         return;
     its->connection->sctp = true;
     if (!follows)
@@ -37,6 +40,7 @@ static void tlslog_sctp_message(const struct sl_event *event, const sl_bytes *by
     tlslog_bytes(event, its, side, message.bytes.at, message.bytes.captured);
     if (its->connection && message.bytes.captured < message.bytes.length)
         tlslog_gap(its->connection, side, message.bytes.length - message.bytes.captured);
+    state->sctp->reading -= !its->connection;
 }
 
 /* Whether a stream of an association has TLS that is being read. */

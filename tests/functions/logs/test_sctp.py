@@ -248,6 +248,28 @@ def test_bounds() -> None:
     assert run_packets(found.frames, ",memory=1000")["httplog"] == []
 
 
+def test_an_association_leaves_room_for_other_connections() -> None:
+    """One with more streams than are read of it, all of one direction, before connections of TCP."""
+    found = Association()
+    for stream in range(1200):
+        found.say(A, stream, b"x")
+    tcp = [frame for place, talk in enumerate(CARRIED) for frame in connection(talk, port=8000 + place)]
+    logs = run_packets([*found.frames, *tcp], ",connections=1100")
+    assert said(logs) == over_tcp(CARRIED)
+    assert {logs.reports[f"{log}_connections_left_out"] for log in ("http", "file", "tls")} == {1200 - 1024}
+
+
+def test_streams_that_are_over_make_room_for_others() -> None:
+    found = Association()
+    for stream in range(1200):
+        for src in (A, B):
+            found.say(src, stream, b"\1 no HTTP, and no TLS" * 400)
+    found.say(A, 1200, HTTP[0][1])
+    logs = run_packets(found.end(), ",search=4096")
+    assert len(logs["httplog"]) == 1
+    assert not [name for name in logs.reports if name.endswith("connections_left_out")]
+
+
 def test_a_captured_browser() -> None:
     rows = run(lambda box: box.run(WEB))
     paths = ["/", "/images/CPL@KOREN_logo_menu.gif", "/images/protocols_small.gif"]

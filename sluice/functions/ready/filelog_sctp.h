@@ -54,7 +54,6 @@ static void filelog_sctp_message(const struct sl_event *event, const sl_bytes *b
     struct log_sctp_stream *stream = log_sctp_stream(&state->sctp, &SLUICE_WORKER_OF(box)->files.budget, message.stream);
     if (!stream) {
         SLUICE_COUNTER_OF(box, file_no_memory)++;
-        state->over = true;
         return;
     }
     unsigned side = association->side & 1;

@@ -45,7 +45,6 @@ static void httplog_sctp_message(const struct sl_event *event, const sl_bytes *b
     struct log_sctp_stream *stream = log_sctp_stream(&state->sctp, httplog_budget(box), message.stream);
     if (!stream) {
         SLUICE_COUNTER_OF(box, http_no_memory)++;
-        state->over = true;
         return;
     }
     unsigned side = association->side & 1;

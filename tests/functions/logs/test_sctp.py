@@ -248,6 +248,19 @@ def test_bounds() -> None:
     assert run_packets(found.frames, ",memory=1000")["httplog"] == []
 
 
+def test_without_memory_for_a_stream_the_others_are_read() -> None:
+    found = Association()
+    found.say(A, 0, HTTP[0][1])
+    found.say(B, 0, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
+    for stream in range(256, 2**16, 256):
+        found.say(A, stream, b"x")
+    found.say(B, 0, b"cd")
+    logs = run_packets(found.end(), ",memory=400000")
+    assert logs.reports["http_no_memory"] and logs.reports["file_no_memory"]
+    assert [(row["request"], row["status"], row["response_body"]) for row in logs["httplog"]] == [(True, 200, 4)]
+    assert [(row["length"], row["complete"]) for row in logs["filelog"]] == [(4, True)]
+
+
 def test_an_association_leaves_room_for_other_connections() -> None:
     """One with more streams than are read of it, all of one direction, before connections of TCP."""
     found = Association()

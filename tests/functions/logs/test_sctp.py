@@ -204,6 +204,20 @@ def test_a_missing_message_is_a_gap_of_its_stream_alone() -> None:
     assert (row["response_error"], row["response_body"], row["response_missing"]) == ("GAP", 3, 0)
 
 
+@pytest.mark.parametrize(
+    "head",
+    [b"Content-Length: 18446744073709551615\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n"],
+)
+def test_a_missing_message_is_no_body_of_the_longest_length(head: bytes) -> None:
+    """Its length is not known, whatever length a body claims."""
+    talk: Talk = [
+        (">", b"POST /a HTTP/1.1\r\nHost: a\r\n" + head), (">", b"lost"), (">", b"GET /b HTTP/1.1\r\nHost: b\r\n\r\n"),
+    ]  # fmt: skip
+    logs = run_packets([frame for frame in association([talk]) if b"lost" not in frame])
+    rows = [(row["path"], row["request_missing"], row["request_error"]) for row in logs["httplog"]]
+    assert rows == [("/a", 0, "GAP"), ("/b", 0, None)]
+
+
 def test_a_response_before_its_request_waits_for_it() -> None:
     talk: Talk = [(">", b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n"), ("<", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx")]
     frames = association([talk])

@@ -279,12 +279,22 @@ static inline bool dtls_is_head(const uint8_t *head) {
     return head[0] >= TLS_CHANGE_CIPHER && head[0] <= DTLS_WITH_CID + 1 && head[1] == 0xfe && (head[2] == 0xff || head[2] == 0xfd);
 }
 
+/* Whether bytes begin as an encrypted record does whose length only its receiver knows. */
+static inline bool dtls_is_sealed(const uint8_t *head) {
+    return head[0] == DTLS_WITH_CID || (head[0] >= DTLS_UNIFIED && head[0] <= DTLS_LAST_TYPE);
+}
+
+/* Whether a message is one of DTLS, and none of TLS. */
+static inline bool dtls_is_record(sl_bytes bytes) {
+    return bytes.captured && (dtls_is_sealed(bytes.at) || (bytes.captured >= DTLS_RECORD_HEAD && dtls_is_head(bytes.at)));
+}
+
 /* Processes a datagram of DTLS. Returns TLS_NO_STOP, or why its rest is not read. */
 static inline enum tls_stop dtls_datagram(struct dtls_side *side, const struct tls_reading *reading, sl_bytes bytes) {
     enum tls_stop why = TLS_NO_STOP;
     while (bytes.captured && !why) {
         const uint8_t *head = bytes.at;
-        if (head[0] == DTLS_WITH_CID || (head[0] >= DTLS_UNIFIED && head[0] <= DTLS_LAST_TYPE)) {
+        if (dtls_is_sealed(head)) {
             side->secured = true;   /* the lengths of such records are not known without those of connection ids */
             return TLS_NO_STOP;
         }

@@ -89,6 +89,12 @@ static inline struct log_sctp_stream *log_sctp_stream(struct log_sctp **streams,
     return (*streams)->first = *stream;
 }
 
+/* The stream of a number; NULL if there is none. */
+static inline struct log_sctp_stream *log_sctp_find(const struct log_sctp *streams, uint16_t number) {
+    struct log_sctp_stream *const *page = streams ? streams->page[number / LOG_SCTP_PAGE] : NULL;
+    return page ? page[number % LOG_SCTP_PAGE] : NULL;
+}
+
 /* Frees the streams of an association; the caller has freed what it has of them. */
 static inline void log_sctp_free(struct log_sctp **streams, struct log_budget *budget) {
     struct log_sctp *all = *streams;

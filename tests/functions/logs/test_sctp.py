@@ -22,7 +22,7 @@ from sluice.protocols.tcp import tcp_parser
 from sluice.protocols.udp import udp_parser
 from tests.functions.logs.boxes import START, Logs, Talk, connection, lasting, needs_parsers
 from tests.functions.logs.boxes import run_packets as everything
-from tests.functions.logs.dtls import datagrams
+from tests.functions.logs.dtls import datagrams, fragments, hello_of
 from tests.functions.logs.dtls import handshake as handshake_of_dtls
 from tests.functions.logs.hellos import other_keys
 from tests.functions.logs.http2 import needs_nghttp2
@@ -178,6 +178,25 @@ def test_dtls_is_a_connection_of_the_association() -> None:
             **wanted,
             **{name: row[name] for name in ("ts", "layers", "flow")},
         }
+
+
+def test_a_hello_of_dtls_does_not_end_tls_in_streams() -> None:
+    """Before it, within its handshake, between its messages, and after it; also a whole handshake of DTLS."""
+    talk = TALKS["tls"][0]
+    hello = [(">", fragments(hello_of(), 0)[0])]
+    (wanted,) = run_packets(association([[], talk]))["tlslog"]
+    for records in (hello, handshake_of_dtls()):
+        for cut in (1200, 61):
+            messages = [(who, said[at : at + cut]) for who, said in talk for at in range(0, len(said), cut)]
+            for place in (0, 1, len(messages) // 2, len(messages)):
+                found = Association()
+                for stream, who, said in (
+                    *((1, *one) for one in messages[:place]), *((0, *one) for one in records),
+                    *((1, *one) for one in messages[place:]),
+                ):  # fmt: skip
+                    found.say(A if who == ">" else B, stream, said)
+                rows = lasting(run_packets(found.end())["tlslog"])
+                assert len(rows) == 2 and lasting([wanted])[0] in rows, (len(records), cut, place)
 
 
 def test_a_missing_message_is_a_gap_of_its_stream_alone() -> None:

@@ -4,8 +4,8 @@ For hop-by-hop options (0), routing (43), destination options (60; all RFC 8200)
 RFC 7401), shim6 (140, RFC 5533), and experiments (253, 254, RFC 4727), in any order. If the payload length of IPv6 is
 0, hop-by-hop options are parsed: the option of a jumbogram (RFC 2675) determines its end, and is malformed below
 65,536 bytes. Home addresses (RFC 6275) and the final destination of routing headers are parsed. Limits: other options
-are not; of a header, 16 options are read (hosts may refuse more than 8, or than 7 bytes of padding: RFC 8504, 5.3), and
-more are counted as `list too long`. Offers protocol.
+are not; of a header, 71 options are read, as many as a host accepts that refuses more than 8 besides padding, or more
+than 7 bytes of padding in a row (RFC 8504, 5.3), and more are counted as `list too long`. Offers protocol.
 """
 
 from sluice.lang import AnyUntil, Bit, Connectionless, Else, If, UInt, layout
@@ -15,8 +15,8 @@ EXTENSIONS = (0, 43, 60, 135, 139, 140, 253, 254)
 
 
 HOP_BY_HOP, ROUTING, DESTINATION = 0, 43, 60
-OPTIONS = 16
-"""Options of a header that are read."""
+OPTIONS = 71
+"""Options of a header that are read, with padding: 8 others, and 7 bytes of padding before each and at the end."""
 LONGEST_WITHOUT = 65535
 """The longest payload without a jumbogram, in bytes."""
 

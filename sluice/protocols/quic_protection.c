@@ -20,8 +20,9 @@ enum { FAILED_MOST = 3 };
 /* The size of a packet that is not opened because keys may not be derived for it; that of others is -1. */
 enum { DENIED = -2 };
 
-/* Of so many Initial packets that are opened, one counts as a derivation. */
-enum { EXCUSED = 4 };
+/* Anyone can seal Initial packets, and to open one costs about a quarter of a derivation, for which it counts. The first ones
+ * after the server's answer, as many as a handshake has, count for little. In parts of a derivation. */
+enum { DERIVATION_PARTS = 32, OPENED_PARTS = 8, ANSWERED_PARTS = 1, ANSWERED_MOST = 4 };
 
 #define SETTLED_FOR UINT64_C(10000000000)   /* nanoseconds in which no other Initial packet restarts the handshake */
 
@@ -29,7 +30,7 @@ struct worker {
     struct sl_native_box *box;   /* NULL: nothing bounds derivations */
     struct quic_crypto crypto;
     struct key_log log;
-    uint32_t opened;             /* Initial packets, by keys that were known */
+    uint32_t opened;             /* parts of a derivation for Initial packets that known keys opened */
     bool ready;
 };
 
@@ -64,6 +65,7 @@ struct connection {
     uint32_t tried_version;         /* 0: none */
     uint64_t failed_at;             /* when the last Initial packet failed to decrypt */
     uint8_t failed;                 /* how many failed at that time */
+    uint8_t answered;               /* Initial packets of this attempt from the server's first one on, up to ANSWERED_MOST */
     uint64_t expected[SPACES][2];   /* one more than the largest packet number of each side */
 };
 
@@ -152,6 +154,17 @@ static int64_t open_with(struct worker *worker, const struct quic_keys *keys, st
 
 /* --- Initial packets ------------------------------------------------------------------------------------------------ */
 
+/* The packet was opened: of the derivation that was asked for, only its parts count. */
+static void count_opened(struct worker *worker, struct connection *c) {
+    bool cheap = c->settled && c->answered < ANSWERED_MOST;
+    c->answered = (uint8_t)(c->answered + cheap);
+    worker->opened += cheap ? ANSWERED_PARTS : OPENED_PARTS;
+    if (worker->opened < DERIVATION_PARTS)
+        excuse(worker);
+    else
+        worker->opened -= DERIVATION_PARTS;
+}
+
 static int64_t open_initial(struct worker *worker, struct connection *c, struct sl_native_call *call, unsigned side,
                             const struct quic_version *version, struct quic_packet *packet) {
     struct quic_keys keys;
@@ -172,13 +185,12 @@ static int64_t open_initial(struct worker *worker, struct connection *c, struct 
             *known = keys;
         size = open_with(worker, &keys, packet, c->expected[SPACE_INITIAL][side], call->sdu);
         if (size >= 0) {
-            if (++worker->opened % EXCUSED)   /* anyone can seal Initial packets, and to open them costs something */
-                excuse(worker);
             if (other_version)
                 c->initial[!server].cipher = TLS_AEAD_UNKNOWN;
             *known = keys;
             c->initial_version = version->number;
             c->settled |= server;
+            count_opened(worker, c);
         }
     }
     sl_bytes id = call->bytes[1];
@@ -212,6 +224,7 @@ static int64_t open_initial(struct worker *worker, struct connection *c, struct 
             c->attempt = (uint8_t)(c->attempt + c->begun);
             c->begun = true;
             c->settled = false;
+            c->answered = 0;
             memset(c->expected, 0, sizeof c->expected);
         }
     }

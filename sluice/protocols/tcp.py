@@ -133,9 +133,19 @@ def tcp_parser(
         """The perm fields of one side, by name without its prefix."""
         return {key: getattr(perm, f"{name}_{key}") for key in tcp_side.fields}
 
-    def unscaled(mine: dict[str, Any], its: dict[str, Any]) -> Block:
-        """A SYN without the option: if it answers one that has it, neither side scales (RFC 7323, 1.3)."""
-        return Assign(mine["scale"], 0) + (If(header.ack == 1) >> Assign(its["scale"], 0))
+    def scaled(mine: dict[str, Any], its: dict[str, Any], bit: int) -> Block:
+        """The window scale of a SYN. Windows are scaled if SYNs of both sides have the option (RFC 7323, 2.2), and not
+        if a SYN/ACK does without it. An acknowledged SYN cannot be taken back: a copy of it is answered and dropped
+        (RFC 9293, 3.10.7.4; RFC 5961, 4).
+        """
+        counts = ((perm.syn & bit) == 0) | ~its["acked"] | (its["ack"] <= mine["first"])
+        refused = ((perm.syn & (3 - bit)) != 0) & ~its["scales"]
+        neither = Assign(mine["scale"], 0) + Assign(its["scale"], 0)
+        value = Assign(mine["scales"], 1) + (
+            If(~refused & (header.ws_value < 14)) >> Assign(mine["scale"], header.ws_value)
+        )
+        has = tcp.header_contain(tcp_ws)
+        return (If(counts & has) >> value) + (If(counts & ~has & (header.ack | ~mine["scales"])) >> neither)
 
     def certain(own: str, other: str, bit: int) -> Block:
         """A packet while nothing is in doubt: both sides have sent packets and acknowledged something."""
@@ -180,11 +190,10 @@ def tcp_parser(
         z += If((header.rst == 0) & (temp.after > mine["next"])) >> Assign(mine["next"], temp.after)
         if not certain:
             z += If(header.syn == 1) >> (
-                Assign(perm.syn, perm.syn | bit)
+                scaled(mine, its, bit)
+                + Assign(perm.syn, perm.syn | bit)
                 + Assign(mine["open"], mine["open"] | ~header.ack)
                 + Assign(mine["answered"], mine["answered"] | header.ack)
-                + (If(tcp.header_contain(tcp_ws) & (header.ws_value < 14)) >> Assign(mine["scale"], header.ws_value))
-                + (If(~tcp.header_contain(tcp_ws)) >> unscaled(mine, its))
             )
         acknowledges = Assign(mine["ack"], header.ack_num)
         acknowledges += Assign(mine["window"], header.window_size << mine["scale"])

@@ -83,6 +83,7 @@ class tcp_side(layout):
     ack = UInt(32, serial=True)
     window = Bit(32)  # scaled
     scale = Bit(4, init=14)
+    scales = Bit(1)  # a SYN of it had the option
     begun = Bit(1)  # it sent a packet that is no RST
     doubts = Bit(4)  # EARLY, EMPTY, DOUBLE and STRAY, as far as they hold
     payloads = Bit(3)  # packets with payload while nothing was acknowledged

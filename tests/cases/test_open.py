@@ -235,3 +235,43 @@ def test_window_scale_counts_only_from_the_syn() -> None:
     frames += [client.data(bytes(1000)) for _ in range(100)]
     result = trace(frames)
     assert result.count("tcp", "out of window") == 0 and len(result.stream(40000)) == 100_000
+
+
+@pytest.mark.parametrize("options", [b"", scale(0)])
+def test_a_copy_of_an_acknowledged_syn_ack_does_not_change_the_window(options: bytes) -> None:
+    """RFC 5961, 4: the client answers it and keeps its window, which has room for data behind a hole."""
+    client, server = pair(window=500)
+    frames = [*handshake(client, server, scale(7)), server.data(b"hello"), client.send("A")]
+    frames += [server.send("SA", number=server.isn, options=options), client.send("A")]
+    first, second = server.data(bytes(1000)), server.data(bytes(1000))
+    result = trace([*frames, second, first, client.send("A"), server.data(b"end")])
+    assert result.stream(server.port) == b"hello" + bytes(2000) + b"end" and result.row["gaps"] == []
+    assert result.count("tcp", "out of window") == 1  # the copy
+
+
+def test_a_syn_ack_before_it_is_acknowledged_still_says_whether_windows_are_scaled() -> None:
+    client, server = pair(window=1000)
+    frames = [client.send("S", options=scale(7)), server.send("SA", options=scale(7))]
+    frames += [server.send("SA", number=server.isn), client.send("A"), server.data(b"hello"), client.send("A")]
+    frames += [server.send("FA", number=server.isn + 60_000), server.data(b"more")]
+    result = trace(frames)
+    assert result.stream(server.port) == b"hellomore" and result.row["gaps"] == [] and result.state == "ESTABLISHED"
+
+
+def test_a_syn_ack_with_a_scale_that_answers_a_syn_without_one_scales_nothing() -> None:
+    """RFC 7323, 2.2: both SYNs must have the option."""
+    client, server = pair(window=1000)
+    frames = [client.send("S"), server.send("SA", options=scale(7)), client.send("A"), client.data(b"hello")]
+    frames += [server.send("A"), client.send("FA", number=client.isn + 60_000), client.data(b"more")]
+    result = trace(frames)
+    assert result.stream(40000) == b"hellomore" and result.row["gaps"] == [] and result.state == "ESTABLISHED"
+
+
+def test_a_repeated_syn_without_the_scale_of_the_first_takes_nothing_back() -> None:
+    """The SYN/ACK says which of them it answers."""
+    client, server = pair(window=1000)
+    frames = [client.send("S", options=scale(7)), client.send("S", number=client.isn)]
+    frames += [server.send("SA", options=scale(7)), client.send("A")]
+    frames += [server.data(bytes(1000)) for _ in range(100)] + [client.data(bytes(1000)) for _ in range(100)]
+    result = trace(frames)
+    assert result.count("tcp", "out of window") == 0 and result.row["gaps"] == []

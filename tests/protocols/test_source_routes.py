@@ -72,6 +72,15 @@ def test_a_home_address_is_the_source() -> None:
     assert ends(eth(ip6(home(HOME6) + udp(1, 2), DESTINATION, A6, B6))) == [("2001:db8::bb", "2001:db8::2")]
 
 
+def test_a_home_address_after_as_much_padding_as_hosts_accept() -> None:
+    """RFC 8504, 5.3: 8 options other than padding, and 7 bytes of padding before each."""
+    listed = (bytes(7) + b"\x1e\1\0") * 7 + bytes(7) + b"\xc9\x10" + HOME6
+    header = bytes([UDP, (len(listed) + 9) // 8 - 1]) + listed + bytes(7)
+    result = run(whole(), [eth(ip6(header + udp(1, 2), DESTINATION, A6, B6))])
+    assert [(row["src"], row["dst"]) for row in result.rows] == [("2001:db8::bb", "2001:db8::2")]
+    assert result.count("ipv6_ext", "malformed") == 0
+
+
 def test_a_home_address_and_a_routing_header() -> None:
     headers = routing(2, 1, B6, following=DESTINATION) + home(HOME6)
     assert ends(eth(ip6(headers + udp(1, 2), ROUTING, A6, HOP6))) == [("2001:db8::bb", "2001:db8::2")]

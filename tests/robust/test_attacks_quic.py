@@ -13,7 +13,7 @@ import pytest
 
 from sluice.engine.box import Settings
 from sluice.stacks.find import find_stack
-from tests.support.packets import eth, ip4, udp
+from tests.support.packets import A4, eth, ip4, udp
 from tests.support.run import Result, run, watch_all
 from tests.support.unoptimised import unoptimised
 
@@ -75,6 +75,34 @@ def test_derivations_of_keys_are_bounded_on_average(tmp_path: Path) -> None:
     denied = result.count("quic", "dropped:too many derivations of keys")
     assert 0.9 * rest < denied < rest  # 64 packets earn one
     assert result.count("quic", "dropped:no key") == len(flood) - denied
+
+
+def test_handshakes_of_short_connections_in_a_row_lose_nothing(tmp_path: Path) -> None:
+    """Handshakes of six Initial packets in connections of 15 packets, more than what is saved suffices for alone."""
+    connection = bytes(range(8))
+    pairs: list[CryptoPair] = []
+    for client in (True, False):
+        pair = CryptoPair()
+        pair.setup_initial(connection, is_client=client, version=QuicProtocolVersion.VERSION_1)
+        pairs.append(pair)
+
+    def packet(side: int, number: int) -> bytes:
+        to = connection if side == 0 else b"client99"
+        head = b"\xc0\0\0\0\1\x08" + to + b"\0\0" + (0x4000 | 24 + 17).to_bytes(2, "big") + bytes([number])
+        return pairs[side].encrypt_packet(head, b"\x01" + bytes(23), number)
+
+    sides = (0, 0, 1, 1, 0, 1)
+    datagrams = [(side, packet(side, sides[:at].count(side))) for at, side in enumerate(sides)]
+    datagrams += [(at % 2, b"\x41" + (b"client99" if at % 2 else connection) + bytes(30)) for at in range(9)]
+    packets: list[bytes] = []
+    for number in range(3000):
+        ends = (A4, (0x0A000000 + number).to_bytes(4, "big"))
+        for side, datagram in datagrams:
+            ports = (443, 2000) if side else (2000, 443)
+            packets.append(eth(ip4(udp(*ports, datagram), 17, ends[1 - side], ends[side])))
+    result = quic_run(packets, tmp_path, "")
+    assert result.count("quic", "dropped:too many derivations of keys") == 0
+    assert result.count("quic_frame", "packets") >= 6 * 3000
 
 
 def sealed(frames: bytes, number: int) -> bytes:

@@ -26,8 +26,8 @@ def _of_packets(w: LayerWriter) -> list[str]:
     earned: list[str] = []
     if any(layer.in_bundle() for layer in w.names.program.layers.values()):
         earned = [
-            "    if (!box->base.work)   /* a packet earns for all of its messages, and for those of later ones */",
-            "        sl_earn(&box->base, 1);",
+            "    if (!box->base.work)   /* a packet earns by its length, for later ones, too */",
+            "        sl_earn(&box->base, 1 + sdu.captured / SL_BUNDLE_BYTES);",
         ]
     return [
         "",

@@ -120,8 +120,9 @@ def _cut_messages(cut: ir.CutMessages, compiler: Compiler) -> Operation:
         if not box.may_enter(layer, frame.depth + 1):
             return
         stream = frame.stream if frame.instance is None else Stream(frame.instance, side(frame))
-        box.earn(0 if box.work else 1)
-        cut_packet(sdu(frame), layer.counters, _bundled(box, name, frame, stream), lambda: box.exceeded(layer))
+        data, length = sdu(frame)
+        box.earn(0 if box.work else 1 + len(data) // BUNDLE_BYTES)
+        cut_packet((data, length), layer.counters, _bundled(box, name, frame, stream), lambda: box.exceeded(layer))
 
     return operation
 

@@ -376,6 +376,15 @@ def test_faults_of_lists_in_messages() -> None:
         assert fault or found.sent["c", 0] == b"\4\x01\x2c\x02\x58"
 
 
+def test_a_message_that_is_only_in_lists_of_others() -> None:
+    """No function that would send it is in its C, which has no warning."""
+    text = "type t = unit { n : uint8; l : list<u> &length = self.n; };\ntype u = unit { k : uint8; };\n"
+    text += "type u: record\n  k : integer\ntype t: record\n  l : [u]\n"
+    service = load_source(text + "process P: (t/t c)\n  let m = ? c\n  c ! m with l = (u(7) :: m.l)\n")
+    found = Compiled(service, ("-O0",)).run({("c", 0): b"\1a"})
+    assert found == interpreted(service, {("c", 0): b"\1a"}) and found.sent["c", 0] == b"\2\7a"
+
+
 def test_the_cardinality_of_a_channel_array() -> None:
     text = "type t = unit { n : uint8; };\ntype t: record\n  n : integer\n\n"
     service = load_source(text + "process P: {n} => (t/t c, [t/t]{n} ds)\n  c => ds[0]\n", settings={"n": 2})

@@ -7,7 +7,7 @@ from sluice.service.grammar.plan import Item, Plan, fields_of
 
 
 def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
-    """The C function that sends a message which the program has made or changed."""
+    """The C functions that make the bytes of a message which the program has made or changed."""
     everything = {item.name for item in plan.items if item.name}
     held = [(f"a_{item.index}", item) for item in plan.items if not item.name and item.kind != "constant"]
     held += [(f"{'t' if item.is_text else 'v'}_{item.name}", item) for item in plan.items if item.name]
@@ -39,8 +39,12 @@ def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
         if of.kind == "list":
             out += _count(name, of)
     out += _prepare(name, plan, fields, [place for place, item in held if _stored(item)], texts)
-    out += _emit(name, plan)
-    out += [
+    return [*out, *_emit(name, plan)]
+
+
+def writer(name: str, plan: Plan) -> list[str]:
+    """The C function that sends such a message."""
+    return [
         f"static enum service_outcome m_{name}_write(struct service_channel *c, const struct m_{name} *m)",
         "{",
         f"    struct w_{name} w, again;",
@@ -69,7 +73,6 @@ def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
         "}",
         "",
     ]
-    return out
 
 
 def _stored(item: Item) -> bool:

@@ -35,7 +35,7 @@ def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
         "}",
         "",
     ]
-    for _, of in plan.lengths():
+    for _, of in plan.measured(fields):
         if of.kind == "list":
             out += _count(name, of)
     out += _prepare(name, plan, fields, [place for place, item in held if _stored(item)], texts)
@@ -92,7 +92,8 @@ def _count(name: str, item: Item) -> list[str]:
         "    int64_t count = 0;",
         "",
         "    for (; at < items.length; at += one, count++)",
-        f"        if ({element_name(name, item)}(items.at + at, items.length - at, &one, &need) != SERVICE_READY ||",
+        f"        if ({element_name(name, item)}(items.at + at, items.length - at, &one, &need, true) !=",
+        "            SERVICE_READY ||",
         "            one > items.length - at) {",
         "            *bad = true;",
         "            break;",
@@ -122,7 +123,7 @@ def _prepare(name: str, plan: Plan, fields: list[str], places: list[str], texts:
     ]
     for field in fields:
         out.append(f"    {'t' if plan.by_name[field].is_text else 'v'}_{field} = m->f_{field};")
-    for length, of in plan.lengths():
+    for length, of in plan.measured(fields):
         if of.condition is not None:
             out.append(f"    if ({expression(of.condition, plan)})")
         size = f"t_{of.name}.length" if of.kind == "bytes" else f"{_counter(name, of)}(t_{of.name}, &bad)"

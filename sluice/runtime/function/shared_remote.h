@@ -43,11 +43,7 @@ SL_COLD enum sl_store_status sl_shared_call(struct sl_object *object, enum sl_st
         .bytes = sl_object_bytes(object), .length = info->bytes, .name = name, .open = &object->open,
         .part = object->cached && !plain && !apart ? (uint32_t)object->part + 1 : 0,
     };
-    if (chain && result)
-        chain->waits(true);
     enum sl_store_status status = state->store->call(state->store, &call, result);
-    if (chain && result)
-        chain->waits(false);
     if (chain && !reads) {
         object->valid = false;   /* the store forgets with the update that this instance has read it */
         chain->updated(object->of->watched, (uint32_t)(object->of - state->of[0]) + 1);

@@ -100,7 +100,7 @@ struct sl_store_chain {
     bool (*adopted)(const void *event);        /* did the event's flow begin before this instance had it? */
     bool (*changed)(void);                     /* has another instance updated a watched object since the last call? */
     void (*updated)(bool watched, uint32_t object);   /* this one updates an object */
-    void (*waits)(bool waits);                 /* for the store, from now on: it does not hang */
+    bool (*waits)(bool waits);                 /* for others, from now on: it does not hang. Returns what was so before */
 };
 
 struct sl_store {

@@ -1,6 +1,8 @@
 /* Each packet of a host is counted in a struct, which is left to the store each time, as the endpoints of a NAT. */
 #include "sluice.h"
 
+SLUICE_PARAMETER(drops, number, 0, "the packets after which a struct is dropped; 0: never")
+
 struct seen { uint64_t packets; };
 
 SLUICE_SHARED(seen, struct seen, dport, read_write, recover, "packets of the connections that have a port")
@@ -14,6 +16,10 @@ SLUICE_ON(tcp, packet) {
     if (!seen)
         return;
     seen->packets++;
+    if (seen->packets == SLUICE_PARAMETER_OF(event->box, drops)) {
+        sl_shared_drop(object);
+        return;
+    }
     sl_shared_put(object);
     sl_shared_leave_to_store(object);
 }

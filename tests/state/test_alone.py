@@ -10,6 +10,7 @@ from sluice.chain.description import Arrangement, function
 from sluice.chain.processes.controller import Controller
 from sluice.state.location import Location
 from sluice.state.peer import Peer
+from sluice.state.rows import CLOCK_BYTES
 from tests.state.boxes import missing
 from tests.state.instances import Action, Ran, compiled, kill, move, plan_of, run_ideal, run_instances
 from tests.state.traffic import mixed
@@ -17,7 +18,7 @@ from tests.support.unoptimised import unoptimised
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 CLAIMS = function(str(Path(__file__).with_name("claims.c")))
-LEAVES = function(str(Path(__file__).with_name("leaves.c")))
+LEAVES, DROPS = (function(str(Path(__file__).with_name("leaves.c")), drops=drops) for drops in (0, 8))
 NAT = function("nat", inside="10.1.0.0/16")
 
 
@@ -71,6 +72,23 @@ def test_what_was_left_to_the_store_needs_no_memory(packets: list[bytes], tmp_pa
     assert found.state == ideal.state
     assert ideal.reports["leaves.remaining"] == len(ideal.state) > 0
     assert found.reports["leaves.remaining"] == 0
+
+
+def test_what_was_dropped_cannot_be_put_again(packets: list[bytes], tmp_path: Path, store: Location) -> None:
+    """The store knows for a time when it was: another instance may transmit again what it had put before."""
+    with unoptimised():
+        every = run_ideal(plan_of(LEAVES), packets, tmp_path / "every").state
+        ideal = run_ideal(plan_of(DROPS), packets, tmp_path / "ideal").state
+    with Peer(store) as peer:
+        peer.call("FLUSHALL")
+    assert ran(DROPS, "leaves", packets, tmp_path, store, {1: move("leaves", 1)}).state == ideal
+    with Peer(store) as peer:
+        keys = peer.call("KEYS", "sluice:{leaves}seen:*")
+        assert isinstance(keys, list)
+        dropped = [key for key in keys if isinstance(key, bytes) and peer.call("STRLEN", key) == CLOCK_BYTES]
+        assert all(peer.call("TTL", key) != -1 for key in dropped)
+    assert len(keys) == len(every)
+    assert len(dropped) == len(every) - len(ideal) > 0
 
 
 @pytest.mark.slow_matrix

@@ -57,6 +57,7 @@ struct sl_store_call {
     const char *name;       /* of a custom operation */
     uint32_t *open;         /* the store's own, of the object: 0 at first */
     uint32_t part;          /* of the traffic, from 1, if the object belongs to it: the update is one of the next commit */
+    bool shared;            /* others have updated the object, too, and may transmit what they did again */
 };
 
 enum sl_store_status {

@@ -104,17 +104,16 @@ def _run_movable(
     restore: Path | None,
 ) -> int:
     """Run a server that moves to `save`, or comes from `restore`. Its exit status, or 0 if it has moved."""
-    moved = False
+    moved: Path | None = None
 
     def move(server: int) -> bool:
         nonlocal moved
         assert save is not None
         try:
-            moves.save(server, save, output)
-            moved = True
+            moved = moves.save(server, save, output)
         except moves.MoveError as error:
             print(f"sluice: {error}", file=sys.stderr)
-        return moved
+        return moved is not None
 
     on_signal = move if save is not None else None
     if restore is None:
@@ -125,7 +124,7 @@ def _run_movable(
         if space.held and not moved:
             raise moves.MoveError(moves.why_not_restored(restore))
     if moved:
-        print(f"sluice: the server and its connections are in {save}", file=sys.stderr)
+        print(f"sluice: the server and its connections are in {moved}", file=sys.stderr)
     return 0 if moved else status
 
 

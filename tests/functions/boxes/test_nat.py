@@ -96,6 +96,19 @@ def test_a_port_is_released_with_the_last_connection_of_its_endpoint() -> None:
     )  # the sweep finds ended ones within some packets
 
 
+def test_an_answer_to_an_expired_connection_keeps_no_host_from_going_on() -> None:
+    """RFC 4787, REQ-5 and 6: it is dropped, as it would be after the sweep, and does not refresh a connection."""
+    frames = [datagram(IN, 5000, FAR, 53), datagram(FAR, 53, EXTERNAL, 2000), datagram(IN, 5000, FAR, 53)]
+    frames.append(datagram(FAR, 53, EXTERNAL, 2001))
+    ran = run("nat", frames, NAT, times=[1000.0, 1061.0, 1062.0, 1063.0], rows=False)
+    assert [ends(frame) for frame in ran.left] == [
+        (EXTERNAL, 2000, FAR, 53),
+        (EXTERNAL, 2001, FAR, 53),
+        (FAR, 53, IN, 5000),
+    ]
+    assert (ran.reports["unmapped"], ran.reports["unsolicited"], ran.reports["translated"]) == (1, 0, 2)
+
+
 def test_echoes() -> None:
     """RFC 5508, REQ-1 to 3: identifiers are mapped as ports are."""
     frames = [icmp4(8, 0, b"\0\x07\0\1data", IN, FAR), icmp4(8, 0, b"\0\x07\0\1data", OTHER, FAR)]

@@ -127,6 +127,19 @@ def test_echoes() -> None:
     assert nat([icmp4(13, 0, bytes(16), IN, FAR)]).reports["unsupported"] == 1
 
 
+def test_a_reply_that_no_host_requested_keeps_no_host_from_pinging_its_sender() -> None:
+    """It is translated, as nothing is filtered; the mapping of the request after it is the one of the inside end."""
+    ping, reply = icmp4(8, 0, b"\0\x07\0\1data", IN, FAR), icmp4(0, 0, b"\x07\xd0\0\1data", FAR2, EXTERNAL)
+    frames = [ping, reply, icmp4(8, 0, b"\0\x07\0\1data", IN, FAR2), reply]
+    ran = nat(frames)
+    assert [(frame[26:30], frame[30:34], frame[38:40]) for frame in ran.left] == [
+        (EXTERNAL, FAR, b"\x07\xd0"),
+        (FAR2, IN, b"\0\x07"),
+        (EXTERNAL, FAR2, b"\x07\xd0"),
+        (FAR2, IN, b"\0\x07"),
+    ]
+
+
 def test_errors_are_translated_with_what_they_quote() -> None:
     """RFC 5508, REQ-4 and 5; RFC 5382, REQ-9; RFC 4787, REQ-14."""
     there = datagram(IN, 5000, FAR, 53)

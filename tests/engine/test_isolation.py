@@ -166,7 +166,7 @@ SLUICE_ON(udp, packet) {
 """
 
 
-@pytest.mark.parametrize("text, on", [(b"b", "udp (flow ")])
+@pytest.mark.parametrize("text, on", [(b"b", "udp (flow "), (b"a", "the box, at packet ")])
 def test_a_fault_of_a_function_that_translates_loses_its_packet(
     text: bytes, on: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

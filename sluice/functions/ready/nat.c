@@ -343,8 +343,8 @@ static void nat_between(const struct sl_event *event, struct nat_flow *flow, uin
         nat_call(event, flow, protocol);
         if (flow->called)
             nat_map(event, flow, protocol, ip4_port(event, flow->inside), flow->called_port);
+        flow->asked = flow->called != 0;   /* that endpoint may have expired after the packet was translated, and get a port later */
     }
-    flow->asked = true;
     const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
     if (!mapping || !mapping->port) {
         nat_drop(event, flow->called ? &SLUICE_COUNTER_OF(box, no_port) : &SLUICE_COUNTER_OF(box, unmapped));

@@ -109,6 +109,19 @@ def test_an_answer_to_an_expired_connection_keeps_no_host_from_going_on() -> Non
     assert (ran.reports["unmapped"], ran.reports["unsolicited"], ran.reports["translated"]) == (1, 0, 2)
 
 
+def test_a_call_of_an_expired_port_keeps_no_inside_host_from_calling_it_later() -> None:
+    """The packet that finds the port without an endpoint is dropped, and what follows is not, once the port has one."""
+    call, third = datagram(IN, 5000, EXTERNAL, 2000), datagram(bytes([10, 0, 0, 7]), 1, FAR, 53)
+    frames = [datagram(OTHER, 6000, FAR, 53), call, *[datagram(FAR2, 9 + n, FAR2, 9) for n in range(100)], call, call]
+    times = [1000.0, 1030.0, *[1070 + 0.01 * n for n in range(100)], 1080.0, 1141.0]
+    frames += [datagram(IN, 5000, FAR, 53), third, datagram(OTHER, 6000, FAR, 53), call]
+    times += [1142.0, 1142.1, 1142.2, 1143.0]
+    ran = run("nat", frames, "first_port=2000,last_port=2002", times=times, rows=False)
+    left = [ends(frame) for frame in ran.left if frame[26:30] == EXTERNAL]
+    assert [end[1] for end in left] == [2000, 2001, 2001, 2002, 2001, 2000, 2002]
+    assert left[-1] == (EXTERNAL, 2002, OTHER, 6000) and ran.reports["unmapped"] == 1
+
+
 def test_echoes() -> None:
     """RFC 5508, REQ-1 to 3: identifiers are mapped as ports are."""
     frames = [icmp4(8, 0, b"\0\x07\0\1data", IN, FAR), icmp4(8, 0, b"\0\x07\0\1data", OTHER, FAR)]

@@ -33,6 +33,7 @@ from sluice.cli.common.options import add_command
 from sluice.ends import moves
 from sluice.ends.run import exits_on_term, run_in
 from sluice.ends.space import Space
+from sluice.engine.trust import UntrustedError, check_folder
 
 
 def add(commands: Any) -> None:
@@ -63,6 +64,11 @@ def action(options: argparse.Namespace) -> int:
     command = [] if options.run is None else _words(options.run)
     if restore is not None and not (restore / moves.IMAGE).is_file():
         raise UsageError(f"--restore {options.restore}: no server was saved there")
+    if restore is not None:
+        try:
+            check_folder(restore)  # root makes processes of any user from what it has
+        except UntrustedError as error:
+            raise UsageError(f"--restore {options.restore}: {error}") from error
     if save is not None and (os.path.lexists(save) or not save.parent.is_dir()):
         raise UsageError(f"--save {options.save}: it is to be a new directory, in one that exists")
     port = None if options.port is None else port_of("--port", options.port)

@@ -143,8 +143,7 @@ static void run(const uint8_t *at, size_t size, size_t piece, struct fuzzed *fou
         event(&found->side[i], 'e', tls->opener.side[i].why);
     }
     tls_connection_free(tls);
-    key_log_charge(&secrets.log, -(int64_t)secrets.log.size);
-    free(secrets.log.entries);
+    key_log_close(&secrets.log);
     EXPECT(!budget.used);
 }
 

@@ -33,6 +33,7 @@ from sluice.cli.common.options import add_command
 from sluice.ends import moves
 from sluice.ends.run import exits_on_term, run_in
 from sluice.ends.space import Space
+from sluice.engine.trust import UntrustedError, check_folder
 
 
 def add(commands: Any) -> None:
@@ -63,6 +64,11 @@ def action(options: argparse.Namespace) -> int:
     command = [] if options.run is None else _words(options.run)
     if restore is not None and not (restore / moves.IMAGE).is_file():
         raise UsageError(f"--restore {options.restore}: no server was saved there")
+    if restore is not None:
+        try:
+            check_folder(restore)  # root makes processes of any user from what it has
+        except UntrustedError as error:
+            raise UsageError(f"--restore {options.restore}: {error}") from error
     if save is not None and (os.path.lexists(save) or not save.parent.is_dir()):
         raise UsageError(f"--save {options.save}: it is to be a new directory, in one that exists")
     port = None if options.port is None else port_of("--port", options.port)
@@ -98,17 +104,16 @@ def _run_movable(
     restore: Path | None,
 ) -> int:
     """Run a server that moves to `save`, or comes from `restore`. Its exit status, or 0 if it has moved."""
-    moved = False
+    moved: Path | None = None
 
     def move(server: int) -> bool:
         nonlocal moved
         assert save is not None
         try:
-            moves.save(server, save, output)
-            moved = True
+            moved = moves.save(server, save, output)
         except moves.MoveError as error:
             print(f"sluice: {error}", file=sys.stderr)
-        return moved
+        return moved is not None
 
     on_signal = move if save is not None else None
     if restore is None:
@@ -119,7 +124,7 @@ def _run_movable(
         if space.held and not moved:
             raise moves.MoveError(moves.why_not_restored(restore))
     if moved:
-        print(f"sluice: the server and its connections are in {save}", file=sys.stderr)
+        print(f"sluice: the server and its connections are in {moved}", file=sys.stderr)
     return 0 if moved else status
 
 

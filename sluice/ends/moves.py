@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +22,8 @@ from sluice.ends.space import SpaceError
 OUTPUT = "output"
 """The file with the number of the pipe of the server's output."""
 LOG = "log"
+PARTIAL = ".part"
+"""Follows the name of a folder while the server is written to it."""
 IMAGE = "inventory.img"
 """What every folder of CRIU has."""
 _CHECK, _SAVE = 60.0, 600.0
@@ -71,22 +74,51 @@ def copied() -> Generator[int]:
         copying.join(1)
 
 
-def save(server: int, folder: Path, output: int) -> None:
-    """Write a server and its descendants to a new folder, and end them. output: the pipe that they write to. Raises
-    MoveError, and they go on.
+def save(server: int, folder: Path, output: int) -> Path:
+    """Write a server and its descendants to a new folder, and end them. output: the pipe that they write to. Returns
+    the folder: where `folder` exists meanwhile, it has the name of an attempt. Raises MoveError, and they go on.
     """
+    attempt = folder.with_name(folder.name + PARTIAL)
     try:
         status = Path(f"/proc/{server}/status").read_text()
         number = next(line.split()[-1] for line in status.splitlines() if line.startswith("NSpid:"))
-        folder.mkdir(mode=0o700)  # what it knows is for no other user
-        (folder / OUTPUT).write_text(str(os.fstat(output).st_ino))
-        words = ["criu", "dump", "--tree", number, "--images-dir", str(folder), "--skip-in-flight", *_OPTIONS]
-        enter = ["nsenter", f"--target={server}", "--mount", "--net", "--pid"]
-        done = subprocess.run([*enter, *words], capture_output=True, timeout=_SAVE)
+        _remove(attempt)
+        attempt.mkdir(mode=0o700)  # what it knows is for no other user
+        (attempt / OUTPUT).write_text(str(os.fstat(output).st_ino))
+        words = ["criu", "dump", "--tree", number, "--images-dir", str(attempt), "--skip-in-flight", *_OPTIONS]
+        failed = _ended(["nsenter", f"--target={server}", "--mount", "--net", "--pid", *words])
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise MoveError(f"the server cannot be saved to {folder}: {error}") from error
-    if done.returncode:
-        raise MoveError(f"the server cannot be saved ({_logged(folder)}); {folder}/{LOG} has more")
+        raise MoveError(f"the server cannot be saved to {attempt}: {error}") from error
+    if failed:
+        raise MoveError(f"the server cannot be saved ({_logged(attempt)}); {attempt}/{LOG} has more")
+    try:
+        attempt.rename(folder)
+    except OSError:  # the server has ended: what was written is all that there is of it
+        return attempt
+    return folder
+
+
+def _remove(attempt: Path) -> None:
+    """Remove what an attempt that failed has written. What another user, or something else, has made remains."""
+    if (attempt / OUTPUT).is_file() and attempt.lstat().st_uid == os.geteuid():
+        shutil.rmtree(attempt)
+
+
+def _ended(command: list[str]) -> int:
+    """Run CRIU. Its exit status; raises OSError, and TimeoutExpired, once all of its processes have ended."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(_SAVE)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)  # nsenter has started it
+        process.wait()
+        raise
 
 
 def restoring(folder: Path, output: int) -> list[str]:

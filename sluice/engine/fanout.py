@@ -17,8 +17,10 @@ from sluice.engine.inputs import INTERFACE, MESSAGE_SIZE, XDP, InputError, Input
 _INTERFACES_MOST = 64
 """SL_FANOUT_INTERFACES."""
 _MASK = (1 << 64) - 1
-_OF_INTERFACE = ("dropped_interface", "link_downs", "removals", "returns")
-"""Counters of an interface, which are those of each of its sources."""
+_OF_INTERFACE = {"dropped_interface": max, "link_downs": max, "removals": max, "returns": min}
+"""Counters of an interface, which each of its sources has, and which of these is that of all. An interface has returned
+once each worker receives from it again: until then, packets are lost. Not each may see that a link is down.
+"""
 
 
 class _Group(ctypes.Structure):
@@ -89,6 +91,10 @@ def division(dispatch: str, fanout: Fanout | str, inputs: Inputs, isolated: bool
     return by, fanout if dispatch == "auto" and isinstance(fanout, str) and fanout != STATELESS else None
 
 
+def _sums(counted: list[dict[str, int]]) -> dict[str, int]:
+    return {name: sum(one[name] for one in counted) for name in counted[0]}
+
+
 class WorkerSources(Source):
     """The sources of all workers, as one: its counters are those of all together.
 
@@ -96,9 +102,12 @@ class WorkerSources(Source):
     queues, and why; empty if none does.
     """
 
-    def __init__(self, library: Any, sources: list[Source], note: str = "", shared: _Fanout | None = None) -> None:
-        """shared: what the sources refer to as long as they are open."""
+    def __init__(
+        self, library: Any, sources: list[Source], inputs: Inputs, note: str = "", shared: _Fanout | None = None
+    ) -> None:
+        """inputs: of each of the sources. shared: what they refer to as long as they are open."""
         super().__init__(library, sources[0].handle)
+        self._inputs = len(inputs.uris)
         self._shared = shared
         self.each = sources
         self.handles = (ctypes.c_void_p * len(sources))(*(source.handle for source in sources))
@@ -114,7 +123,7 @@ class WorkerSources(Source):
             return Source.open(library, inputs, queues=ctypes.addressof(shared))
 
         sources = cls._opened(workers, open_of)
-        return cls(library, sources, shared.note.decode(errors="replace"))
+        return cls(library, sources, inputs, shared.note.decode(errors="replace"))
 
     @classmethod
     def of_fanout(cls, library: Any, inputs: Inputs, fanout: Fanout | None, workers: int, seed: int) -> WorkerSources:
@@ -129,7 +138,7 @@ class WorkerSources(Source):
         except InputError:
             shared.close()
             raise
-        return cls(library, opened, shared=shared)
+        return cls(library, opened, inputs, shared=shared)
 
     @staticmethod
     def _opened(workers: int, open_of: Callable[[int], Source]) -> list[Source]:
@@ -158,10 +167,14 @@ class WorkerSources(Source):
         return next((fault for source in self.each if (fault := source.fault())), None)
 
     def statistics(self) -> dict[str, int]:
-        """The counters of all; each of them has counted what is of the interface."""
-        counted = [source.statistics() for source in self.each]
-        found = {name: sum(one[name] for one in counted) for name in counted[0]}
-        return found | {name: max(one[name] for one in counted) for name in _OF_INTERFACE}
+        """The counters of all; each of them has counted what is of an interface."""
+        of_inputs = [self.statistics_of(number) for number in range(self._inputs)]
+        found = _sums([source.statistics() for source in self.each])
+        return found | {name: sum(one[name] for one in of_inputs) for name in _OF_INTERFACE}
+
+    def statistics_of(self, number: int) -> dict[str, int]:
+        counted = [source.statistics_of(number) for source in self.each]
+        return _sums(counted) | {name: of(one[name] for one in counted) for name, of in _OF_INTERFACE.items()}
 
     def close(self) -> str | None:
         """Close all."""

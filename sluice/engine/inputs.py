@@ -293,6 +293,10 @@ class Source:
         self._library.sl_source_statistics(self.handle, ctypes.byref(found))
         return {name: getattr(found, name) for name in _COUNTED}
 
+    def statistics_of(self, number: int) -> dict[str, int]:
+        """The counters of one of several inputs."""
+        return self.part(number).statistics()
+
     def close(self) -> str | None:
         """Close it. Returns an error if closing lost data, else None."""
         message = ctypes.create_string_buffer(MESSAGE_SIZE)

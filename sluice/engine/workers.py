@@ -123,11 +123,14 @@ def refusal(
     output: object = None,
     shared: Sequence[str] = (),
     isolated: bool = False,
+    arriving: Sequence[str] = (),
 ) -> str | None:
     """Why a run with several workers is not possible, and what to do; None where it is.
 
     python: its functions in Python. output: the file that packets which leave are written to.
     shared: names of functions that declare shared objects, which belong to one box. isolated: workers are processes.
+    arriving: names of functions that translate packets when they arrive. Workers are chosen by the ends before that,
+    which differ in the two directions of a connection.
     """
     if workers <= 1 and not isolated:
         return None
@@ -139,6 +142,9 @@ def refusal(
             f"{given}: a function in Python runs in one thread, with state that no other thread may change:"
             " leave it out, or write the function in C"
         )
+    if arriving and workers > 1:
+        verb = "translates" if len(arriving) == 1 else "translate"
+        return f"{given}: {', '.join(arriving)} {verb} packets when they arrive: give one worker"
     if shared:
         return f"{given}: the shared objects of {', '.join(shared)} belong to one worker: leave it out"
     return None
@@ -181,7 +187,8 @@ class WorkerBoxes(Box):
         if not 1 <= self.workers <= WORKERS_MOST:
             raise RunError(f"{self.workers} workers: give from 1 to {WORKERS_MOST}")
         shared = [function.name for function in self.stack.functions.c if function.shared]
-        if (why := refusal(self.workers, self.python, self.output, shared)) is not None:
+        arriving = [name for _, name in self.stack.functions.arriving]
+        if (why := refusal(self.workers, self.python, self.output, shared, arriving=arriving)) is not None:
             raise RunError(why)
         self._group = ctypes.c_void_p()
         if self.isolated or self.workers == 1:

@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +21,9 @@ from sluice.analyze.toolchain import SOURCES, tool, tool_at
 ROOT = Path(__file__).parents[2]
 VARIABLE = "SLUICE_REMOVED"
 SECONDS = 300.0
-FAILED = 1
-"""The status of pytest if a test fails."""
+PASSED, FAILED = 0, 1
+"""The status of pytest if all tests pass, and if one fails."""
+HANGS = "hangs"
 PRELUDE = f"""
 #include <cstdlib>
 #include <cstring>
@@ -40,6 +42,8 @@ class Removal:
     file: str
     tests: tuple[str, ...]
     """Files of which a test fails without it."""
+    hangs: bool
+    """Whether the analysis may not end without it, so that a test that lasts too long fails."""
     before: tuple[str, ...]
     """Lines that precede those that are removed, and follow them, so that the place is the only one."""
     old: tuple[str, ...]
@@ -69,18 +73,19 @@ class Removal:
 
 
 def read_removals() -> list[Removal]:
-    """Those of removals.txt: a line with a name, a file and tests; then lines of the file that are removed (-), with
-    some around them, and perhaps lines in their place (+), where REMOVED is whether they are removed.
+    """Those of removals.txt: a line with a name, a file and tests, and perhaps `hangs`; then lines of the file that are
+    removed (-), with some around them, and perhaps lines in their place (+), where REMOVED is whether they are removed.
     """
     found: list[Removal] = []
     for text in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").strip().split("\n\n"):
         head, *lines = text.splitlines()
-        name, file, *tests = head.split()
+        name, file, *words = head.split()
+        tests = tuple(word for word in words if word != HANGS)
         first = next(number for number, line in enumerate(lines) if line[0] == "-")
         changed = {sign: tuple(f"{line[1:]}\n" for line in lines if line[0] == sign) for sign in "-+"}
         before = tuple(line[1:] for line in lines[:first])
         after = tuple(line[1:] for line in lines[first:] if line[0] == " ")
-        found.append(Removal(name, file, tuple(tests), before, changed["-"], changed["+"], after))
+        found.append(Removal(name, file, tests, HANGS in words, before, changed["-"], changed["+"], after))
     return found
 
 
@@ -109,18 +114,34 @@ def build(removals: list[Removal], folder: Path) -> dict[str, str]:
     return {**os.environ, "SLUICE_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
 
 
-def is_missed(removal: Removal, environment: dict[str, str]) -> bool:
-    """Whether a test fails without it; one that a test does not end without is missed as well."""
-    tests = [f"tests/analyze/{name}.py" for name in removal.tests]
+def fails(name: str, tests: Iterable[str], environment: dict[str, str]) -> bool:
+    """Whether a test of these files fails without what has this name, or, if it is empty, with nothing removed.
+    Raises RuntimeError if the tests do not run, and TimeoutExpired if they last more than SECONDS.
+    """
+    files = [f"tests/analyze/{one}.py" for one in tests]
     options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:rerunfailures", "--no-header", "--tb=no"]
-    command = [sys.executable, "-m", "pytest", *options, *tests]
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, env={**environment, VARIABLE: removal.name}, capture_output=True, timeout=SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        return True
+    command = [sys.executable, "-m", "pytest", *options, *files]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**environment, VARIABLE: name}, capture_output=True, text=True, timeout=SECONDS
+    )
+    if done.returncode not in (PASSED, FAILED):
+        raise RuntimeError(f"{' '.join(command)} ends with status {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.returncode == FAILED
+
+
+def is_missed(removal: Removal, environment: dict[str, str]) -> bool:
+    """Whether a test fails without it. Raises what `fails` raises, except that one that hangs may last too long."""
+    try:
+        return fails(removal.name, removal.tests, environment)
+    except subprocess.TimeoutExpired:
+        if not removal.hangs:
+            raise
+        return True
+
+
+def files_of(removals: Iterable[Removal]) -> list[str]:
+    """The files with the tests of these, each once."""
+    return sorted({test for one in removals for test in one.tests})
 
 
 def main() -> int:
@@ -130,10 +151,12 @@ def main() -> int:
     options = parser.parse_args()
     removals = read_removals()
     environment = build(removals, options.folder.resolve())
+    chosen = [one for one in removals if not options.names or one.name in options.names]
+    if broken := [file for file in files_of(chosen) if fails("", [file], environment)]:
+        print(f"a test fails with nothing removed: {', '.join(broken)}", file=sys.stderr)
+        return 2
     failed = False
-    for one in removals:
-        if options.names and one.name not in options.names:
-            continue
+    for one in chosen:
         if not is_missed(one, environment):
             failed = True
             print(one.name, flush=True)

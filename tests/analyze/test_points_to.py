@@ -198,6 +198,15 @@ CASES = {
         "struct s { long n; int *p; } s; s.p = &a; found = *(int **)((uintptr_t)&s + 8);",
         {"a"},
     ),
+    "a constant address of a member as an integer": (
+        "static struct { long n; int *p, *q; } s; s.p = &a; s.q = &b; found = *(int **)((uintptr_t)&s + 8);",
+        {"a"},
+    ),
+    "a constant address of a member as a difference": (
+        "static struct { long n; int *p, *q; } s; s.p = &a; s.q = &b; uintptr_t end = (uintptr_t)(&s + 1); "
+        "found = *(int **)(end - 8);",
+        {"b"},
+    ),
     "an unknown distance": (
         "struct s { int *x, *y; } s; s.y = &b; found = *(int **)((uintptr_t)&s + (uintptr_t)argc);",
         {"b"},
@@ -308,6 +317,16 @@ CASES = {
         "struct s { char text[16]; int *p; } s, t = {0}; s.p = &a; memcpy(&t, &s, argc & 15); found = t.p;",
         set[str](),
     ),
+    "a copy of a length of 128 bits": (
+        "struct s { char text[16]; int *p; } s, t = {0}; s.p = &a; size_t n = (size_t)argc << 40, m = n; "
+        "memcpy(&t, &s, (size_t)(((unsigned __int128)n * m) >> 64)); found = t.p;",
+        {"a"},
+    ),
+    "a copy of a quotient of 128 bits": (
+        "struct s { char text[16]; int *p; } s, t = {0}; s.p = &a; unsigned __int128 n = (size_t)argc, m = n << 68; "
+        "memcpy(&t, &s, (size_t)(m / ((unsigned __int128)1 << 63))); found = t.p;",
+        {"a"},
+    ),
     "a copy of a length that is bounded by more": (
         "struct s { char text[16]; int *p; } s, t = {0}; s.p = &a; memcpy(&t, &s, 9 + (argc & 15)); found = t.p;",
         {"a"},
@@ -319,6 +338,11 @@ CASES = {
     "members after a text that is walked through": (
         "struct s { char text[8]; int *x, *y; } *s = calloc(1, sizeof(*s)); s->x = &a; s->y = &b; char *p = s->text; "
         "while (*p) p++; found = argc + *p > 5 ? s->x : 0;",
+        {"a"},
+    ),
+    "members that bytes of a structure in an array are walked to": (
+        "struct s { char text[8]; int *x; } s[4]; s[argc].x = &a; char *p = (char *)&s[argc + 1]; "
+        "for (int i = 0; i < 8; i++) p++; found = *(int **)p;",
         {"a"},
     ),
     "a structure by value to a function that is chosen": (
@@ -335,6 +359,12 @@ CASES = {
         "int **at(int **all, int i) { return all + i; } int **(*volatile get)(int **, int) = at; --- "
         "int **p = malloc(64); p[2] = &a; found = *get(p, argc);",
         {"a"},
+    ),
+    "elements that are found after they were copied": (
+        "int **at(int **all, int i) { return all + i; } int **(*volatile get)(int **, int) = at; --- "
+        "int **p = malloc(64), **q = malloc(64), **(*h)(int **, int) = 0; p[0] = &b; "
+        "for (int i = 0; i < argc; i++) { if (h) *h(p, i) = &a; h = get; } memcpy(q, p, 64); found = q[2];",
+        {"a", "b"},
     ),
     "what the first of two pointers that change places points to": (
         "static int *other; int *x = &a, *y = &b, **p = &x, **q = &y; "

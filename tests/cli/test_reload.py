@@ -264,6 +264,9 @@ def test_what_a_box_cannot_take(running: Running, capsys: pytest.CaptureFixture[
     running.edit(("SLUICE_OPEN {", "SLUICE_TIMER(tcp, later) {}\nSLUICE_OPEN {"))
     assert running.reload("count") == 1
     assert "timers: other than those that the box began with" in capsys.readouterr().err
+    running.edit(("SLUICE_OPEN {", "SLUICE_ARRIVAL { return false; }\nSLUICE_OPEN {"))
+    assert running.reload("count") == 1
+    assert "SLUICE_ARRIVAL: connections of the box have the ends" in capsys.readouterr().err
     running.edit(
         ("SLUICE_OPEN {", "SLUICE_OPEN {\n    if (box) return 1;"),
         ("{ uint64_t segments; FILE", "{ int a; uint64_t segments; FILE"),

@@ -455,3 +455,13 @@ def test_a_layer_7_balancer_with_a_cache(wire: Routed, tmp_path: Path) -> None:
     origin.shutdown()
     origin.server_close()
     assert Origin.asked == [("/static/a", f"{AFTER}.1"), ("/other", CLIENT), ("/other", CLIENT)]
+
+
+def test_a_directory_that_others_can_change_is_not_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Root makes processes of any user from what it has."""
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    (saved / "inventory.img").touch()
+    saved.chmod(0o777)
+    assert main(["endpoint", "ends-x", "--inside", "10.0.0.1/24", "--restore", str(saved)]) != 0
+    assert "can be written by other users" in capsys.readouterr().err

@@ -147,6 +147,45 @@ def test_a_fault_loses_its_packet_and_the_flows_of_its_worker(
     assert counted["instances"] - sum(n for name, n in counted.items() if name.startswith("ended:")) == lost["flows"]
 
 
+TRANSLATES = """
+#include "sluice.h"
+SLUICE_INLINE
+SLUICE_COUNTER(seen, "packets that were seen")
+static const uint8_t to[] = {10, 0, 0, 1};
+SLUICE_ARRIVAL {
+    const struct sl_frame *frame = sl_box_frame(box);
+    if (frame->at[42] == 'a')
+        *(volatile int *)0 = 1;
+    return SLUICE_REWRITE(box, frame->at + 30, to, 4);
+}
+SLUICE_ON(udp, packet) {
+    if (event->unit.at[8] == 'b')
+        *(volatile int *)0 = 1;
+    SLUICE_COUNTER_OF(event->box, seen)++;
+}
+"""
+
+
+@pytest.mark.parametrize("text, on", [(b"b", "udp (flow "), (b"a", "the box, at packet ")])
+def test_a_fault_of_a_function_that_translates_loses_its_packet(
+    text: bytes, on: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its packets are processed one by one; those that its worker had before are lost with it, and none after."""
+    function = read_c_function("translates", TRANSLATES, "translates.c")
+    made = compile_stack(small(), (replace(function, needs=function.needs | {"crash"}),))
+    path = capture(tmp_path / "in.pcap", {120: text}, 300)
+    bounds = Settings(memory=1 << 24, max_instances=1 << 12, seed=5)
+    with WorkerBoxes(made, bounds, [], [""], workers=1, isolated=True) as box:
+        outcome = box.run(path)
+    lost = outcome.lost_by_crashes
+    assert lost["crashes"] == 1 and 1 <= lost["packets"] <= 32
+    assert outcome.packets == 300 == outcome.reports["seen"] + lost["packets"]
+    said = capfd.readouterr().err
+    assert (
+        f"crashed: Segmentation fault in function translates, on an event of {on}" in said and "at packet 121; " in said
+    )
+
+
 def test_a_process_that_is_killed_loses_the_packets_that_it_had(tmp_path: Path) -> None:
     path = capture(tmp_path / "killed.pcap", {3000: b"stop"})
     _, outcome = run(path, tmp_path / "rows", 2)

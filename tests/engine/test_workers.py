@@ -16,6 +16,7 @@ import tempfile
 import termios
 import time
 from array import array
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from sluice.engine.dispatch import Dispatch
 from sluice.engine.functions import find_functions
 from sluice.engine.inputs import Inputs
 from sluice.engine.workers import WorkerBoxes, refusal, share
+from sluice.hooks.function import Functions
 from sluice.lang import Pred, Stack
 from sluice.protocols.ethernet import ethernet_parser
 from sluice.protocols.ipv4 import ipv4_parser
@@ -369,10 +371,19 @@ def test_what_needs_one_worker_is_refused() -> None:
         WorkerBoxes(stack(), workers=65)
 
 
-def test_the_command_line_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hello = str(ROOT / "examples" / "first" / "hello.py")
     assert main(["run", hello, "-r", str(FIRST), "--workers", "2"]) == 2
     assert "write the function in C" in capsys.readouterr().err
+    own = tmp_path / "own.c"
+    own.write_text('#include "sluice.h"\nSLUICE_INLINE\nSLUICE_ARRIVAL { return false; }\nSLUICE_ON(tcp, packet) {}\n')
+    for function, name in (("nat", "nat"), (str(own), "own")):
+        assert main(["run", "tcp_ip", "-r", str(FIRST), "-f", function, "--workers", "2"]) == 2
+        assert f"--workers 2: {name} translates packets when they arrive: give one worker" in capsys.readouterr().err
+    with pytest.raises(RunError, match="own translates packets when they arrive: give one worker"):
+        WorkerBoxes(
+            replace(stack(), functions=Functions((read_c_function("own", own.read_text(), str(own)),))), workers=2
+        )
     guard = str(ROOT / "examples" / "chain" / "guard.py")
     assert main(["chain", guard, "-i", "lo", "--forward", "eth9", "--workers", "2"]) == 2
     assert "write the function in C" in capsys.readouterr().err

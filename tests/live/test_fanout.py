@@ -7,7 +7,6 @@ import os
 import random
 import socket
 import struct
-import time
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
@@ -17,15 +16,19 @@ import pytest
 from sluice.codegen.bpf.fanout import UNDECIDED, Fanout
 from sluice.engine.box import CompiledStack, compile_stack
 from sluice.engine.dispatch import Dispatch
-from sluice.engine.fanout import secret_of
+from sluice.engine.fanout import WorkerSources, secret_of
 from sluice.engine.functions import find_functions
+from sluice.engine.inputs import Frame, Inputs
 from sluice.stacks.find import find_stack
 from tests.live.divided import rows, run_alone, send_by_turns, tunnelled
-from tests.live.veth import Veth, Watch, add_pair, ip, why_not
+from tests.live.veth import PATIENCE, Veth, Watch, add_pair, ip, why_not
+from tests.support.bounded import until
 from tests.support.packets import FRAGMENT, TCP, UDP, cuts, eth, fragment_header, ip4, ip6, tcp, udp
 
 WORKERS = 3
 FROM_TESTS = "ether src 02:00:00:00:00:02 or (vlan and ether src 02:00:00:00:00:02)"
+FROM = bytes.fromhex("020000000002")
+ETH_P_ALL = socket.htons(3)
 ROWS = "rows.jsonl"
 STACK = """
 from sluice.lang import Pred, Stack
@@ -162,13 +165,23 @@ def live(wire: Veth, folder: Path, *words: str) -> Watch:
 
 
 def send(wire: Veth, given: list[bytes]) -> None:
-    def out() -> None:
-        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as end:
-            end.bind(("c0", 0))
-            for frame in given:
-                end.send(frame)
+    """Each has arrived at the server's end, where the kernel passes it to all sockets, before the next is sent."""
+    watch = wire.socket(wire.server, socket.AF_PACKET, socket.SOCK_RAW, ETH_P_ALL)
+    with watch, wire.socket(wire.client, socket.AF_PACKET, socket.SOCK_RAW) as end:
+        end.bind(("c0", 0))
+        watch.bind(("s0", 0))
+        watch.settimeout(PATIENCE)
+        for frame in given:
+            end.send(frame)
+            while watch.recv(65536)[6:12] != FROM:
+                pass
 
-    wire.within(wire.client, out)
+
+def make_again(wire: Veth) -> None:
+    """Both ends of the wire; the client's is up as the last one, so that it can send at once."""
+    add_pair(wire.client, "c0", wire.server, "s0")
+    for space, device in ((wire.server, "s0"), (wire.client, "c0")):
+        ip("-n", space, "link", "set", device, "up")
 
 
 def test_rows_and_totals_are_those_of_one_box(wire: Veth, path: Path, tmp_path: Path) -> None:
@@ -198,16 +211,54 @@ def test_after_a_removal_each_worker_has_its_connections(wire: Veth, path: Path,
             if at:
                 ip("-n", wire.server, "link", "del", "s0")
                 running.wait_for("was removed", times=at)
-                add_pair(wire.client, "c0", wire.server, "s0")
-                for space, device in ((wire.client, "c0"), (wire.server, "s0")):
-                    ip("-n", space, "link", "set", device, "up")
+                make_again(wire)
                 running.wait_for("was made again", times=at)
-                time.sleep(0.2)  # the others follow the first
             send(wire, given[at * third :] if at == 2 else given[at * third : (at + 1) * third])
         summary = running.stop()
     assert rows(tmp_path / ROWS) == rows(tmp_path / "alone")
     assert (summary["packets"], summary["layers"]) == (one["packets"], one["layers"])
     assert summary["received"]["returns"] == 2 and summary["dispatch"]["handed_over"] < len(given) // 5
+
+
+def test_an_interface_is_back_once_the_last_worker_has_joined(wire: Veth, path: Path) -> None:
+    """The members join one after the other, here as slowly as we want. A packet that comes before the last is lost."""
+    library, fanout = ctypes.CDLL(str(compiled(path).compiled.path)), compiled(path).generated.fanout
+    assert isinstance(fanout, Fanout)
+    inputs = Inputs(("af_packet:s0",), ring_bytes=1 << 20, filter=FROM_TESTS, awaits_removed=True)
+    space = (Frame * 64)()
+
+    def opened() -> WorkerSources:
+        return WorkerSources.of_fanout(library, inputs, fanout, WORKERS, 99)
+
+    def receive(worker: int) -> int:
+        got = ctypes.c_int32(library.sl_source_receive(all_of.each[worker].handle, space, ctypes.c_uint32(64)))
+        library.sl_source_release(all_of.each[worker].handle)
+        assert got.value >= 0, all_of.fault()
+        return got.value
+
+    def join(worker: int) -> None:
+        def has_joined() -> bool:
+            assert receive(worker) == 0
+            return all_of.each[worker].statistics()["returns"] == 1
+
+        wire.within(wire.server, lambda: until(has_joined))
+
+    def counted() -> tuple[dict[str, int], dict[str, int]]:
+        return all_of.statistics(), all_of.statistics_of(0)
+
+    all_of = wire.within(wire.server, opened)
+    try:
+        ip("-n", wire.server, "link", "del", "s0")
+        make_again(wire)
+        for worker in range(WORKERS):
+            assert all((one["removals"], one["returns"]) == (worker > 0, 0) for one in counted())
+            join(worker)
+            send(wire, [connection(1)[0]])
+        assert all((one["removals"], one["returns"]) == (1, 1) for one in counted())
+        until(lambda: sum(map(receive, range(WORKERS))) == 1)  # the one that was sent after the last has joined
+        assert all_of.statistics()["packets"] == 1
+    finally:
+        all_of.close()
 
 
 TUNNELS = STACK + "s += (s.ipv4 >> s.ipv4) + Pred(s.ipv4.header.protocol == 4)\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import socket
 import subprocess
@@ -12,10 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from sluice.engine.box import compile_stack
+from sluice.engine.fanout import WorkerSources
+from sluice.engine.inputs import Frame, Inputs
+from sluice.stacks.find import find_stack
 from tests.live.divided import rows, run_alone, send_by_turns, tunnelled
 from tests.live.test_xdp import why_no_xdp
 from tests.live.veth import Watch
 from tests.live.wire import Inline, Wire, content, fetch, ip, serve
+from tests.support.bounded import until
 from tests.support.budget import in_matrix
 
 QUEUES, WORKERS = 3, 2
@@ -96,6 +102,35 @@ def test_rows_are_those_of_one_box(wire: Wire, folder: Path, tmp_path: Path, sta
     assert summary["packets"] == sum(summary["packets_by_worker"]) and summary["received"]["dropped_workers"] == 0
     assert summary["layers"]["tcp"] == one["layers"]["tcp"]
     assert summary["dispatch"]["handed_over"] > 0 and not summary.get("packets_divided")
+
+
+def test_each_time_that_a_link_is_down_is_counted_once(wire: Wire, folder: Path) -> None:
+    """Also where each worker sees another one of two."""
+    library = ctypes.CDLL(str(compile_stack(find_stack(str(folder / "stack.py")), ()).compiled.path))
+    inputs = Inputs(("xdp:b0", "xdp:b1"), forwarding=True, awaits_removed=True)
+    sources = wire.within(wire.box, lambda: WorkerSources.of_queues(library, inputs, WORKERS))
+    space = (Frame * 64)()
+
+    def looks(worker: int, number: int) -> None:
+        """Until the worker has seen it. The others do nothing meanwhile."""
+        one = sources.each[worker]
+
+        def seen() -> bool:
+            assert ctypes.c_int32(library.sl_source_receive(one.handle, space, ctypes.c_uint32(64))).value >= 0
+            library.sl_source_release(one.handle)
+            return one.statistics_of(number)["link_downs"] == 1
+
+        until(seen)
+
+    try:
+        for number, device in enumerate(("b0", "b1")):
+            ip("-n", wire.box, "link", "set", device, "down")
+            looks(number, number)
+            ip("-n", wire.box, "link", "set", device, "up")
+        assert [sources.statistics_of(number)["link_downs"] for number in range(2)] == [1, 1]
+        assert sources.statistics()["link_downs"] == 2
+    finally:
+        sources.close()
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ import hashlib
 import signal
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
+from sluice.cli.common.monitoring import ask
 from sluice.cli.main import main
 from tests.live.wire import CLIENT, SERVER, Inline, Wire, content, ip, serve, why_no_wire
+from tests.support.bounded import until
 from tests.support.network import why_not
 
 MISSING = why_no_wire() or why_not()
@@ -48,7 +49,8 @@ def test_bytes_through_a_tap_device(tmp_path: Path) -> None:
 def test_a_device_that_is_removed_and_made_again(tmp_path: Path) -> None:
     """By the host, which then uses it as before. What the first one dropped is counted."""
     (tmp_path / "stack.py").write_text(STACK)
-    words = ["run", str(tmp_path / "stack.py"), "-f", "none"]
+    control = tmp_path / "box.sock"
+    words = ["run", str(tmp_path / "stack.py"), "-f", "none", "--control", str(control)]
     with Wire("livetap") as wire, Inline(wire, tmp_path, *words, between=("tap:t0", "b1")) as running:
         running.process.send_signal(signal.SIGSTOP)
         with wire.socket(wire.box, socket.AF_PACKET, socket.SOCK_RAW) as raw:
@@ -56,7 +58,7 @@ def test_a_device_that_is_removed_and_made_again(tmp_path: Path) -> None:
             for _ in range(3000):  # more than its queue has room for
                 raw.send(bytes.fromhex("020000000002 020000000001 88b5") + bytes(60))
         running.process.send_signal(signal.SIGCONT)
-        time.sleep(1)  # the box looks at the counters some times a second
+        until(lambda: ask(str(control)).received.get("dropped_kernel", 0) > 1000)  # cannot be read later
         ip("-n", wire.box, "link", "del", "t0")
         running.wait_for("warning: t0 was removed")
         ip("netns", "exec", wire.box, "ip", "tuntap", "add", "t0", "mode", "tap")

@@ -196,7 +196,7 @@ def fetch(wire: Wire, port: int, path: str, seconds: int, host: str = CLIENT) ->
 def ping(wire: Wire, count: int) -> int:
     """Echo requests that are answered with the same bytes."""
     end = wire.socket(wire.client, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-    end.settimeout(5)
+    end.settimeout(PATIENCE)
     answered = 0
     with end:
         for number in range(count):

@@ -58,6 +58,14 @@ PROGRAMS = {
     "more than 10,000 calls of functions ": "process P: (t/t c)\n  let m = ? c\n  f39(c, m)\n"
     "fun f0: (t/t c; m: t) -> ()\n  c ! m\n"
     + repeated(40, "fun fN: (t/t c; m: t) -> ()\n  if m.n = N: fM(c, m)\n  else: fM(c, m)\n"),
+    "functions within functions are more than 50 deep": "process P: (t/t c)\n  let m = ? c\n  c ! t(f299(m))\n"
+    "fun f0: (m: t) -> (integer): m.n\n" + repeated(300, "fun fN: (m: t) -> (integer): fM(m)\n"),
+    "functions within functions are more than 50 deep ": "process P: (t/t c)\n  let m = ? c\n  c ! t(f2000(m))\n"
+    + "".join(f"fun f{n}: (m: t) -> (integer): f{n - 1}(m)\n" for n in range(2000, 0, -1))
+    + "fun f0: (m: t) -> (integer): m.n\n",
+    "expressions in functions that 'P' calls are too deep": "process P: (t/t c)\n  let m = ? c\n  c ! t(f49(m))\n"
+    "fun f0: (m: t) -> (integer): m.n\n"
+    + repeated(50, f"fun fN: (m: t) -> (integer): {'if m.n = 1: 0 else: (' * 20}fM(m){')' * 20}\n"),
     "a value of this type has more than 10,000 parts": "type r0: record\n  x : integer\n"
     + repeated(40, "type rN: record\n  a : rM\n  b : rM\n") + "process P: (t/t c)\n  c => c\n",
     "a value of this type has more than 10,000 parts ": "type a0: <integer * integer>\n"
@@ -80,6 +88,9 @@ def test_a_program_that_grows(wanted: str) -> None:
 def test_what_is_below_the_bounds_is_compiled() -> None:
     functions = "fun f0: (m: t) -> (integer): m.n\n" + repeated(9, "fun fN: (m: t) -> (integer): fM(m) + fM(m)\n")
     service = load_source(CHANNEL + "process P: (t/t c)\n  let m = ? c\n  c ! t(f8(m))\n" + functions)
+    lower(service, service.process())
+    functions = "fun f0: (m: t) -> (integer): m.n\n" + repeated(50, "fun fN: (m: t) -> (integer): fM(m)\n")
+    service = load_source(CHANNEL + "process P: (t/t c)\n  let m = ? c\n  c ! t(f49(m))\n" + functions)
     lower(service, service.process())
     text = "type u0 = unit { a : uint8; };\n" + repeated(11, "type uN = unit { a : uM; b : uM; };\n")
     assert len(plan(parse_grammars(text, "test")[-1]).items) == 1024

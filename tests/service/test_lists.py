@@ -376,6 +376,147 @@ def test_faults_of_lists_in_messages() -> None:
         assert fault or found.sent["c", 0] == b"\4\x01\x2c\x02\x58"
 
 
+WORDS = """\
+type term = unit { text : /,?[a-z]+/; };
+type line = unit { k : uint8; words : term[self.k]; };
+type pair = unit { text : /ab?|bb?/; };
+type m = unit {
+  n     : uint8;
+  words : term[self.n];
+  x     : uint8;
+  size  : uint8;
+  lines : list<line> &length = self.size;
+  least : uint8;
+  pairs : list<pair> &length = self.least;
+};
+type term: record
+  text : string
+
+type line: record
+  words : [term]{4}
+
+type pair: record
+  text : string
+
+type m: record
+  words : [term]{4}
+  x     : integer
+  lines : [line]{3}
+  pairs : [pair]
+
+process P: (m/m c)
+  let m = ? c
+  c ! changed(m)
+  except limit: c ! m([], 99, [], [])
+
+fun changed: (m: m) -> (m)
+  switch m.x:
+    1: m with words = (term(",made") :: m.words)
+    2: m with words = (m.words @ [term("cd")])
+    3: m with words = tail(m.words)
+    4: m with lines = [line([term(",x"), term(",y")]), line([])]
+    5: m with words = (map w in m.words: w with text = (w.text @ "z"))
+    6: m with lines = (m.lines @ m.lines)
+    7: m with words = head(m.lines).words
+    8: m with pairs = [pair("a"), pair("bb")]
+    9: m with pairs = [pair("ab"), pair("b")]
+    10: m with words = ((map w in m.words: term(w.text)) @ m.words)
+    _: m with x = 200
+"""
+"""Units that end in a regular expression, in lists that are known to end with them."""
+
+
+def line(words: list[bytes]) -> bytes:
+    return bytes([len(words)]) + b"".join(words)
+
+
+def text(words: list[bytes], x: int, lines: list[bytes], pairs: bytes = b"") -> bytes:
+    rows = b"".join(lines)
+    return line(words) + bytes([x, len(rows)]) + rows + bytes([len(pairs)]) + pairs
+
+
+@pytest.fixture(scope="module")
+def words() -> Compiled:
+    return Compiled(load_source(WORDS))
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (text([b"ab", b",cd"], 0, []), text([b"ab", b",cd"], 200, [])),
+        (text([b",ab", b",cd"], 1, []), text([b",made", b",ab", b",cd"], 1, [])),
+        (text([b"ab", b",cd"], 1, []), b""),  # one word, ",madeab"
+        (text([b"ab", b",cd"], 2, []), b""),
+        (text([], 2, []), text([b"cd"], 2, [])),
+        (text([b"ab", b",cd"], 3, [line([b"e"])]), text([b",cd"], 3, [line([b"e"])])),
+        (text([b"ab"], 4, []), text([b"ab"], 4, [line([b",x", b",y"]), line([])])),
+        (text([b"ab", b",cd"], 5, []), text([b"abz", b",cdz"], 5, [])),
+        (text([], 6, [line([b"a", b",b"])]), text([], 6, 2 * [line([b"a", b",b"])])),
+        (text([b"ab"], 7, [line([b"c", b",d"])]), text([b"c", b",d"], 7, [line([b"c", b",d"])])),
+        (text([], 8, [], b"b"), b""),  # "ab" and "b", which are two, but others
+        (text([], 9, [], b"b"), text([], 9, [], b"abb")),
+    ],
+)
+def test_units_that_end_in_a_regular_expression(words: Compiled, data: bytes, wanted: bytes) -> None:
+    """The last one ends with its list. A list of units that would be others when they are read is refused."""
+    given = {("c", 0): data}
+    found = words.run(given)
+    assert found == interpreted(words.service, given)
+    assert (found.fault, found.sent["c", 0]) == ("" if wanted else "UNFIT", wanted)
+
+
+@for_all(st.integers(0, 1 << 40))
+@settings(max_examples=examples(200, 60))
+def test_they_are_what_the_interpreter_makes_of_them(words: Compiled, seed: int) -> None:
+    rng = random.Random(seed)
+
+    def some(most: int) -> list[bytes]:
+        chosen = [rng.choice([b",a", b",bc", b",d"]) for _ in range(rng.randrange(most))]
+        return [chosen[0].lstrip(b","), *chosen[1:]] if chosen and rng.random() < 0.3 else chosen
+
+    def lines() -> list[bytes]:
+        return [line(some(6)) for _ in range(rng.randrange(4))]
+
+    data = b"".join(text(some(5), rng.randrange(11), lines(), b"ab") for _ in range(rng.randrange(4)))
+    given = {("c", 0): data[: rng.randrange(len(data) + 1)] if rng.random() < 0.2 else data}
+    wanted = interpreted(words.service, given)
+    for budget in (1 << 20, rng.randint(1, 40)):
+        found = words.run(given, buffer_size=65536, budget=budget, piece=budget)
+        assert found.fault == wanted.fault and wanted.sent["c", 0].startswith(found.sent["c", 0])
+        assert found == wanted or found.fault  # a fault ends the instance before all is written
+
+
+@pytest.mark.parametrize("grammar", ["text : /,[a-z]+/;", 'k : uint8; switch { : "AB"; : "A"; };'])
+def test_items_that_are_not_changed_need_not_be_counted(grammar: str) -> None:
+    """Their number is that of the message; one that the program names is counted again."""
+    units = f"type term = unit {{ {grammar} }};\ntype m = unit {{ n : uint8; words : term[self.n]; x : uint8; }};\n"
+    rest = "process P: (m/m c)\n  let m = ? c\n  c ! m with x = 1\n"
+    service = load_source(f"{units}type m: record\n  x : integer\n{rest}")
+    data = b"\2,ab,c" if "text" in grammar else b"\2zABzA"
+    given = {("c", 0): data + b"\0"}
+    found = Compiled(service, ("-O0",)).run(given)
+    assert found == interpreted(service, given) and found.sent["c", 0] == data + b"\1"
+
+
+def test_a_number_of_items_that_the_program_sets_is_counted() -> None:
+    """As each length, it is that of the items that are sent, whatever the program says."""
+    units = "type term = unit { text : /,[a-z]+/; };\ntype m = unit { n : uint8; words : term[self.n]; x : uint8; };\n"
+    rest = "process P: (m/m c)\n  let m = ? c\n  c ! m with n = 1\n"
+    service = load_source(f"{units}type m: record\n  n : integer\n{rest}")
+    given = {("c", 0): b"\2,ab,c\0"}
+    found = Compiled(service, ("-O0",)).run(given)
+    assert found == interpreted(service, given) and found.sent["c", 0] == b"\2,ab,c\0"
+
+
+def test_a_message_that_is_only_in_lists_of_others() -> None:
+    """No function that would send it is in its C, which has no warning."""
+    text = "type t = unit { n : uint8; l : list<u> &length = self.n; };\ntype u = unit { k : uint8; };\n"
+    text += "type u: record\n  k : integer\ntype t: record\n  l : [u]\n"
+    service = load_source(text + "process P: (t/t c)\n  let m = ? c\n  c ! m with l = (u(7) :: m.l)\n")
+    found = Compiled(service, ("-O0",)).run({("c", 0): b"\1a"})
+    assert found == interpreted(service, {("c", 0): b"\1a"}) and found.sent["c", 0] == b"\2\7a"
+
+
 def test_the_cardinality_of_a_channel_array() -> None:
     text = "type t = unit { n : uint8; };\ntype t: record\n  n : integer\n\n"
     service = load_source(text + "process P: {n} => (t/t c, [t/t]{n} ds)\n  c => ds[0]\n", settings={"n": 2})

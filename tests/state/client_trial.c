@@ -42,6 +42,15 @@ static enum sl_store_status call(struct object *object, enum sl_store_operation 
     return status;
 }
 
+static struct { uint64_t begun; bool now; } stops;   /* for the store, of which an instance tells its controller */
+
+static bool stop(bool now) {
+    bool before = stops.now;
+    stops.begun += now && !before;
+    stops.now = now;
+    return before;
+}
+
 static uint64_t state;
 
 static uint32_t choose(uint32_t below) {   /* xorshift64 */
@@ -81,6 +90,8 @@ int main(int count, char **word) {
         printf("{\"open\": \"%s\"}\n", why);
         return 0;
     }
+    static const struct sl_store_chain chain = {.waits = stop};
+    store->chain = &chain;
     struct object counter[COUNTERS] = {named("a"), named("b"), named("c")}, list = named("list"), map = named("map");
     int64_t sum[COUNTERS] = {0}, pushed = 0, popped = 0, least = 0, waited = 0, failed = 0, result;
     for (int64_t n = 0; n < atoi(word[5]); n++) {
@@ -129,9 +140,11 @@ int main(int count, char **word) {
     const struct sl_store_counts *counts = store->counts(store);
     printf("{\"a\": %" PRId64 ", \"b\": %" PRId64 ", \"c\": %" PRId64 ", \"items\": %" PRId64 ", \"map\": %" PRId64
            ", \"failed\": %" PRId64 ", \"waits\": %" PRIu64 ", \"reconnections\": %" PRIu64 ", \"retransmitted\": %" PRIu64
-           ", \"lost\": %" PRIu64 ", \"lost_zero\": %" PRIu64 ", \"errors\": %" PRIu64 ", \"unlogged\": %" PRIu64 ", \"fault\": \"%s\"}\n",
+           ", \"lost\": %" PRIu64 ", \"lost_zero\": %" PRIu64 ", \"errors\": %" PRIu64 ", \"unlogged\": %" PRIu64
+           ", \"stops\": %" PRIu64 ", \"stopped\": %s, \"fault\": \"%s\"}\n",
            sum[0], sum[1], sum[2], pushed - popped, least, failed, counts->waits, counts->reconnections,
-           counts->retransmitted, counts->lost, counts->lost_zero, counts->errors, counts->unlogged, store->fault(store)[0] ? "yes" : "");
+           counts->retransmitted, counts->lost, counts->lost_zero, counts->errors, counts->unlogged, stops.begun,
+           stops.now ? "true" : "false", store->fault(store)[0] ? "yes" : "");
     sluice_client_close(store);
     return 0;
 }

@@ -105,6 +105,14 @@ def test_calls_that_are_not_acknowledged_are_bounded(trial: Path, store: Locatio
     assert content(store).items() <= found.items() and found["lost"] == 0
 
 
+def test_an_instance_is_not_taken_to_hang_while_it_waits(trial: Path, store: Location) -> None:
+    """It waits for results, for acknowledgements of earlier calls, as there is room for few, and at its end."""
+    found = run(trial, store.path, prepared(store), 5, 2000, size=1000)
+    assert found["stops"] > found["waits"] + 100 and not found["stopped"]
+    found = run(trial, store.path, "missing", 5, 500, size=1000)
+    assert found["errors"] > 0 and found["stops"] > 0 and not found["stopped"]
+
+
 def test_an_unknown_function_is_counted(trial: Path, store: Location) -> None:
     found = run(trial, store.path, "missing", 4, 300)
     assert found["errors"] > 0 and found["lost"] > 0 and found["fault"] == "yes"

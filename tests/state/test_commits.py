@@ -58,6 +58,21 @@ def test_a_batch_is_applied_once(opened: Store) -> None:
     assert opened.value() == b"+3"
 
 
+def test_a_struct_that_was_dropped_does_not_come_back(opened: Store) -> None:
+    """Another instance had put it, and does so again as it did not get the reply. A later put sets it."""
+    opened.own("one")
+    struct = [OBJECT, OBJECT.replace("sluice:", "sluice-log:")]
+    ids = [bytes((0, 1, 0, 0, 0, 0, 0, number)).decode() for number in range(5)]
+    assert opened.call("put", struct, ids[0], ids[1], "bytes") == b"+0"
+    assert opened.call("get", [OBJECT], reads=True) == b"+bytes"
+    assert opened.commit("one", 10, "drop_struct", ids[3], "") == b"+10"
+    assert opened.call("put", struct, ids[0], ids[1], "bytes") == b"+0"
+    assert opened.call("get", [OBJECT], reads=True) == b"-"
+    assert 0 < int(opened.peer.call("TTL", OBJECT)) <= 600  # pyright: ignore[reportArgumentType]
+    assert opened.call("put", struct, ids[0], ids[4], "later") == b"+0"
+    assert opened.call("get", [OBJECT], reads=True) == b"+later"
+
+
 def test_a_store_that_lost_a_commit_refuses_the_next_one(opened: Store) -> None:
     """As a replica that became master without it: the state would lack updates that were acknowledged."""
     opened.own("one")

@@ -20,6 +20,7 @@ static uint64_t most_of(const llvm::Value *value, unsigned depth) {
   using namespace llvm;
   const uint64_t any = most_of_type(value->getType());
   if (const auto *constant = dyn_cast<ConstantInt>(value)) return constant->getValue().getLimitedValue();
+  if (value->getType()->isIntegerTy() && value->getType()->getIntegerBitWidth() > 64) return any;  // no number here has it
   if (depth == kMostDepth) return any;
   const auto operand = [&](unsigned index) { return most_of(cast<Instruction>(value)->getOperand(index), depth + 1); };
   if (isa<ZExtInst>(value)) return operand(0);

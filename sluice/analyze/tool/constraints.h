@@ -116,6 +116,7 @@ class Constraints {
   void apply(NodeId node, SetId fresh);
   void add_link(ObjectId from, const Link &link);
   void apply_link(ObjectId from, const Link &link, NodeId cell);
+  std::vector<NodeId> pointers_in(ObjectId object) const;
   void apply_escape(NodeId cell);
   // Nodes between many pointers with the same targets and these: what is loaded from them, and stored to them.
   NodeId loaded_from(SetId set, const std::vector<NodeId> &targets);

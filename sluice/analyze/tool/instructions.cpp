@@ -146,7 +146,7 @@ void PointsTo::add(const llvm::Instruction &instruction) {
     for (const Use &used : instruction.operands())
       if (carries_pointers(used->getType())) constraints_.copy(value(&instruction), value(used));
   } else if (instruction.isBinaryOp()) {
-    add_arithmetic(instruction);
+    add_arithmetic(*cast<Operator>(&instruction));
   }
 }
 
@@ -154,25 +154,25 @@ void PointsTo::add(const llvm::Instruction &instruction) {
 static bool is_address(const llvm::Value *value) { return llvm::isa<llvm::PtrToIntOperator>(value); }
 
 // Arithmetic on pointers that were cast to integers. The difference of two pointers is no pointer.
-void PointsTo::add_arithmetic(const llvm::Instruction &instruction) {
+void PointsTo::add_arithmetic(const llvm::Operator &calculation) {
   using namespace llvm;
-  if (!instruction.getType()->isIntegerTy() || !carries_pointers(instruction.getType())) return;
-  const Value *left = instruction.getOperand(0);
-  const Value *right = instruction.getOperand(1);
-  const unsigned opcode = instruction.getOpcode();
+  if (!calculation.getType()->isIntegerTy() || !carries_pointers(calculation.getType())) return;
+  const Value *left = calculation.getOperand(0);
+  const Value *right = calculation.getOperand(1);
+  const unsigned opcode = calculation.getOpcode();
   if (opcode == Instruction::Sub && is_address(left) && is_address(right)) return;
   const bool adds = opcode == Instruction::Add || opcode == Instruction::Sub;
   const bool masks = opcode == Instruction::And || opcode == Instruction::Or || opcode == Instruction::Xor;
   if (!adds && !masks) return;  // of products, quotients and shifts, programs make hashes, not pointers
   if (adds && isa<ConstantInt>(right)) {
     const int64_t amount = cast<ConstantInt>(right)->getSExtValue();
-    constraints_.derive(value(&instruction), value(left),
+    constraints_.derive(value(&calculation), value(left),
                         {{PointerOp::Shift, 0, opcode == Instruction::Sub ? -amount : amount}});
     return;
   }
   for (const Value *used : {left, right}) {
     if (isa<ConstantInt>(used) || (opcode == Instruction::Sub && used == right)) continue;
-    constraints_.derive(value(&instruction), value(used), {{PointerOp::Anywhere}});
+    constraints_.derive(value(&calculation), value(used), {{PointerOp::Anywhere}});
   }
 }
 

@@ -174,12 +174,18 @@ void Memory::leave_element(ObjectId id, Region region, uint64_t offset, int64_t 
   for (int64_t j = last; j >= k && first + j * element >= end; --j) put(cell(id, first + j * element), out);
 }
 
+// Whether steps of so many bytes may be steps in an array that is known, of which each element has the same place. One that is
+// shorter than a step is a part of what the pointer steps over.
+bool Memory::steps_within_array(const MemoryObject &object, uint64_t offset, uint64_t stride) const {
+  return std::any_of(object.regions.begin(), object.regions.end(), [&](const Region &region) {
+    return region.contains(offset) && stride % region.element == 0 && stride <= region.end() - region.start;
+  });
+}
+
 void Memory::step(NodeId from, uint64_t stride, int64_t steps, std::vector<NodeId> &out) {
   const Place place = places_[from];
-  const Region *region = innermost(objects_[place.object], place.offset);
-  // C requires that the result lies in the same array. Pointers to characters also get from a member to what contains it.
-  const bool stays = stride > 1 || steps == 1;
-  if (region && stays && stride % region->element == 0)
+  // C requires that the result lies in the same array; bytes of a whole object are an array as well (C11, 6.3.2.3).
+  if (stride > 1 && steps_within_array(objects_[place.object], place.offset, stride))
     out.push_back(from);
   else
     shift(from, static_cast<int64_t>(stride) * steps, out);
@@ -188,8 +194,7 @@ void Memory::step(NodeId from, uint64_t stride, int64_t steps, std::vector<NodeI
 void Memory::walk(NodeId from, uint64_t stride, std::vector<NodeId> &out) {
   const Place place = places_[from];
   const MemoryObject &object = objects_[place.object];
-  const Region *region = innermost(object, place.offset);
-  const bool same = object.collapsed || stride == 0 || (region && stride % region->element == 0);
+  const bool same = object.collapsed || stride == 0 || steps_within_array(object, place.offset, stride);
   if (!same) add_region(place.object, {place.offset % stride, stride, Region::kUnbounded});
   put(cell(place.object, static_cast<int64_t>(place.offset)), out);
 }

@@ -106,6 +106,7 @@ class Memory {
   };
 
   uint64_t fold(const MemoryObject &object, uint64_t offset) const;
+  bool steps_within_array(const MemoryObject &object, uint64_t offset, uint64_t stride) const;
   const Region *innermost(const MemoryObject &object, uint64_t offset) const;
   void add_regions_of(ObjectId id, llvm::Type *type, uint64_t start, const llvm::DataLayout &layout);
   void add_region(ObjectId id, Region region);

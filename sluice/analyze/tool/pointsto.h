@@ -72,7 +72,7 @@ class PointsTo {
   void enter(const llvm::Function *function);
   void add_body(const llvm::Function &function);
   void add(const llvm::Instruction &instruction);
-  void add_arithmetic(const llvm::Instruction &instruction);
+  void add_arithmetic(const llvm::Operator &calculation);
   void add_access(const llvm::Value *pointer, const llvm::Value *data, llvm::Type *type, bool is_store);
 
   // calls.cpp

@@ -70,6 +70,14 @@ bool Constraints::derive_again() {
   const llvm::DenseSet<ObjectId> refolded = std::exchange(refolded_, {});
   if (refolded.empty()) return false;
   derived_.clear();
+  for (const ObjectId object : refolded) {  // what is copied from an array makes its destination one
+    const auto links = links_.find(object);
+    if (links == links_.end()) continue;
+    const std::vector<NodeId> pointers = pointers_in(object);
+    for (const Link &link : std::vector<Link>(links->second))
+      for (const NodeId cell : pointers) apply_link(object, link, cell);
+  }
+  settle_memory();
   llvm::DenseMap<SetId, bool> concerned;
   for (NodeId at = 0; at < nodes_.size(); ++at) {
     if (find(at) != at || !nodes_[at].rules || nodes_[at].rules->derivations.empty()) continue;
@@ -132,10 +140,15 @@ void Constraints::add_link(ObjectId from, const Link &link) {
   if (known >= link.bytes) return;
   known = link.bytes;
   links_[from].push_back(link);
-  std::vector<NodeId> pointers;  // a link may make and merge cells
-  for (const auto &[offset, cell] : memory_.cells(from))
+  for (const NodeId cell : pointers_in(from)) apply_link(from, link, cell);
+}
+
+// The cells of an object that may contain pointers, as a list, because a link may make and merge cells.
+std::vector<NodeId> Constraints::pointers_in(ObjectId object) const {
+  std::vector<NodeId> pointers;
+  for (const auto &[offset, cell] : memory_.cells(object))
     if (nodes_[find(cell)].targets != SetPool::kEmpty) pointers.push_back(cell);
-  for (const NodeId cell : pointers) apply_link(from, link, cell);
+  return pointers;
 }
 
 // Copies one cell of a moved object. If the cell represents many elements of an array (or for the whole of a collapsed

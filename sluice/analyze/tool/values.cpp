@@ -76,13 +76,9 @@ void PointsTo::add_constant(NodeId node, const llvm::Constant *constant) {
   } else if (auto *address = llvm::dyn_cast<llvm::GEPOperator>(constant)) {
     constraints_.derive(node, value(address->getPointerOperand()), operations_of(*address));
   } else if (auto *expression = llvm::dyn_cast<llvm::ConstantExpr>(constant)) {
-    for (const llvm::Use &used : expression->operands()) {
-      if (!carries_pointers(used->getType())) continue;
-      if (expression->isCast())
-        constraints_.copy(node, value(used));
-      else
-        constraints_.derive(node, value(used), {{PointerOp::Anywhere}});
-    }
+    if (llvm::Instruction::isBinaryOp(expression->getOpcode())) return add_arithmetic(*llvm::cast<llvm::Operator>(expression));
+    for (const llvm::Use &used : expression->operands())
+      if (carries_pointers(used->getType())) constraints_.copy(node, value(used));
   } else if (auto *aggregate = llvm::dyn_cast<llvm::ConstantAggregate>(constant)) {
     for (const llvm::Use &used : aggregate->operands())
       if (carries_pointers(used->getType())) constraints_.copy(node, value(used));
@@ -124,6 +120,41 @@ static bool advances(const llvm::GEPOperator &address) {
                  }));
 }
 
+// Whether a value is the address of an array or of its element, and not of a structure that begins with an array.
+static bool enters_array(const llvm::Value *value) {
+  const auto *address = llvm::dyn_cast<llvm::GEPOperator>(value);
+  if (!address || !(address->getSourceElementType()->isArrayTy() || address->getResultElementType()->isArrayTy()))
+    return false;
+  const llvm::Type *type = address->getResultElementType();
+  while (type->isArrayTy()) type = type->getArrayElementType();
+  return !type->isStructTy();
+}
+
+// Whether the pointer of a loop of which an address is a step begins in an array on each path into the loop. Otherwise,
+// a pointer to bytes may walk through a whole object.
+static bool starts_in_array(const llvm::GEPOperator &address) {
+  llvm::SmallSetVector<const llvm::PHINode *, 4> joined;
+  joined.insert(llvm::cast<llvm::PHINode>(address.getPointerOperand()));
+  for (size_t i = 0; i < joined.size(); ++i)
+    for (const llvm::Value *value : joined[i]->incoming_values()) {
+      if (const auto *step = llvm::dyn_cast<llvm::GetElementPtrInst>(value); step && step->getNumIndices() == 1)
+        if (llvm::isa<llvm::PHINode>(step->getPointerOperand())) value = step->getPointerOperand();
+      if (const auto *phi = llvm::dyn_cast<llvm::PHINode>(value))
+        joined.insert(phi);
+      else if (!enters_array(value))
+        return false;
+    }
+  return true;
+}
+
+// Whether a pointer is to a variable that is a structure: a byte at an unknown distance may be one of any member.
+static bool is_structure(const llvm::Value *pointer) {
+  const auto *global = llvm::dyn_cast<llvm::GlobalVariable>(pointer);
+  const auto *local = llvm::dyn_cast<llvm::AllocaInst>(pointer);
+  const llvm::Type *type = global ? global->getValueType() : local ? local->getAllocatedType() : nullptr;
+  return type && type->isStructTy();
+}
+
 std::vector<PointerOp> PointsTo::operations_of(const llvm::GEPOperator &address) const {
   std::vector<PointerOp> operations;
   int64_t pending = 0;  // bytes of struct fields
@@ -147,10 +178,12 @@ std::vector<PointerOp> PointsTo::operations_of(const llvm::GEPOperator &address)
     if (first) {
       if (constant && constant->isZero()) continue;
       flush();
-      if (constant && advances(address))
+      if (constant && advances(address) && (stride > 1 || starts_in_array(address)))
         operations.push_back({PointerOp::Walk, stride * static_cast<uint64_t>(std::abs(constant->getSExtValue())), 0});
       else if (constant)
         operations.push_back({PointerOp::Step, stride, constant->getSExtValue()});
+      else if (stride == 1 && is_structure(address.getPointerOperand()))
+        operations.push_back({PointerOp::Anywhere});
       else
         operations.push_back({PointerOp::Walk, stride, 0});
       continue;

@@ -33,7 +33,7 @@ class Links:
         if source is None:
             return
         for number, name in self._names.items():
-            counted = source.part(number).statistics()
+            counted = source.statistics_of(number)
             for change, text in _CHANGES.items():
                 if counted[change] > self._counted[number][change]:
                     print(f"sluice: {text.format(name)}", file=sys.stderr, flush=True)

@@ -106,6 +106,11 @@ def _reload(row: dict[str, Any], old: CFunction, new: CFunction, sets: bool) -> 
             raise CommandError(
                 f"{new.path}: {item.replace('_', ' ')}: other than those that the box began with: start the box again"
             )
+    if old.arrives != new.arrives:
+        raise CommandError(
+            f"{new.path}: SLUICE_ARRIVAL: connections of the box have the ends that packets have with the old version,"
+            " and only one of the two translates them: start the box again"
+        )
     before, after = declared_types(old), declared_types(new)
     if before.get("common") != after.get("common"):
         raise CommandError(f"{new.path}: SLUICE_COMMON has another type: start the box again")

@@ -254,7 +254,8 @@ def check_workers(
     traced then, so that they are reported.
     """
     shared = [function.name for function in wanted.c if function.shared]
-    if (why := refusal(workers, wanted.python, output, shared, isolated)) is not None:
+    arriving = [function.name for function in wanted.c if function.arrives]
+    if (why := refusal(workers, wanted.python, output, shared, isolated, arriving)) is not None:
         raise UsageError(why)
     if isolated or workers > 1:
         wanted.c[:] = [replace(function, needs=function.needs | {"crash"}) for function in wanted.c]

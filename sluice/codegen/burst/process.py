@@ -90,7 +90,10 @@ def _translate(names: StackNames) -> list[str]:
     steps: list[str] = []
     for number, name in arriving:
         bit = f"UINT64_C({1 << number})"
-        steps.append(f"if (sl_arrival_asks(&box->base, {bit}) && {name}_arrival(&box->base))")
+        call = f"{name}_arrival(&box->base)"
+        if names.functions.traced:
+            call = f"SL_CALL_ARRIVAL(&box->base, {number + 1}, {call})"
+        steps.append(f"if (sl_arrival_asks(&box->base, {bit}) && {call})")
         steps.append(f"    sl_arrival_take(&box->base, i, {bit});")
     if len(arriving) > 1:
         begin, end = (

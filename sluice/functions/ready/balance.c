@@ -84,8 +84,9 @@ static struct sl_object *balance_called_at(struct sl_box *box, uint32_t client, 
 
 /* Notes the server of a connection, for its answers when they arrive; 0: it has none any more. */
 static void balance_note_called(const struct sl_event *event, uint64_t server, bool tcp) {
-    struct sl_object *object = sl_translates(event->box) ? balance_called_at(event->box, ip4_address(event, 0), ip4_port(event, 0),
-                                                                            ip4_port(event, 1)) : NULL;
+    const unsigned service = SLUICE_STATE_OF(event)->side, client = service ^ 1u;
+    struct sl_object *object = sl_translates(event->box) ? balance_called_at(event->box, ip4_address(event, client), ip4_port(event, client),
+                                                                            ip4_port(event, service)) : NULL;
     struct balance_called *called = sl_object_bytes_of(object);
     if (!called)
         return;
@@ -249,6 +250,7 @@ static void balance_begin(const struct sl_event *event, bool answers) {
     uint64_t port = SLUICE_PARAMETER_OF(event->box, port);
     if (ip4_address(event, 1) == balance->address && (!port || port == ip4_port(event, 1))) {
         flow->role = BALANCE_CLIENT;
+        flow->side = 1;
         return;
     }
     /* The active side of a connection that is first seen by its SYN/ACK is the receiver of that. */
@@ -258,6 +260,18 @@ static void balance_begin(const struct sl_event *event, bool answers) {
             flow->side = side;
             return;
         }
+}
+
+/* The role of a connection whose first packet is an answer that was translated when it arrived, and ended, by expiry, the connection
+ * that it answers. */
+static void balance_take_arrived(const struct sl_event *event, struct balance_flow *flow) {
+    const uint64_t port = SLUICE_PARAMETER_OF(event->box, port);
+    const uint8_t side = event->side & 1;
+    if (sl_arrived(event->box) && ip4_address_place(event, true) && ip4_address(event, side) == SLUICE_WORKER_OF(event->box)->address &&
+        (!port || port == ip4_port(event, side))) {
+        flow->role = BALANCE_CLIENT;
+        flow->side = side;
+    }
 }
 
 static void balance_rewrite(const struct sl_event *event, bool source, uint32_t address) {
@@ -303,7 +317,7 @@ static void balance_health(const struct sl_event *event) {
     struct balance_server *attempt = balance_attempt(flow);
     if (!attempt)
         return;
-    bool of_server = event->side == 1;
+    bool of_server = event->side == flow->side;
     if (of_server && flags & BALANCE_RST)
         balance_settle(event->box, flow, attempt, false);
     else if (of_server ? flags == (BALANCE_SYN | BALANCE_ACK) : flags == BALANCE_ACK)
@@ -323,6 +337,8 @@ static void balance_packet(const struct sl_event *event, uint64_t until, bool tc
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (flow && !flow->known)   /* another instance had it before */
         balance_begin(event, true);
+    if (flow && flow->role == BALANCE_OTHER)
+        balance_take_arrived(event, flow);
     if (!flow || flow->role == BALANCE_OTHER)
         return;
     const uint8_t *source = ip4_address_place(event, true);
@@ -337,7 +353,9 @@ static void balance_packet(const struct sl_event *event, uint64_t until, bool tc
     const bool asked = flow->asked;
     if (!asked && sl_is_dropped(event->box))
         return;   /* another function does not let the connection begin */
-    if (!asked)
+    if (!asked && sl_arrived(event->box) && !balance_take_up(event, flow))
+        return;   /* the next packet of the client gets a server */
+    if (!flow->asked)
         balance_choose(event, flow, until);
     flow->asked = true;
     const struct balance_server *server = sl_shared_struct(flow->server);
@@ -350,7 +368,7 @@ static void balance_packet(const struct sl_event *event, uint64_t until, bool tc
     if (source)   /* the total length is ten bytes before it */
         sl_shared_add(flow->bytes, (int64_t)sl_load_be16(source - 10), NULL);
     if (!sl_arrived(event->box))
-        balance_rewrite(event, event->side == 1, (uint32_t)server->address);
+        balance_rewrite(event, event->side == flow->side, (uint32_t)server->address);
 }
 
 static void balance_end(const struct sl_event *event, uint64_t reason, bool tcp) {

@@ -23,7 +23,8 @@ enum {
 struct dtls_piece {
     struct dtls_piece *next;
     uint32_t offset;
-    struct log_held bytes;
+    uint32_t before;          /* room before the content, for fragments in reverse order; at most `offset` */
+    struct log_held bytes;    /* this room, and the content */
 };
 
 /* An incomplete message. It takes the room of the bytes that were received, whatever length a sender claims. */
@@ -42,7 +43,9 @@ struct dtls_side {
     bool secured;             /* an encrypted record was seen */
 };
 
-static inline uint32_t dtls_piece_end(const struct dtls_piece *piece) { return piece->offset + piece->bytes.used; }
+static inline uint32_t dtls_piece_length(const struct dtls_piece *piece) { return piece->bytes.used - piece->before; }
+static inline uint32_t dtls_piece_end(const struct dtls_piece *piece) { return piece->offset + dtls_piece_length(piece); }
+static inline const uint8_t *dtls_piece_content(const struct dtls_piece *piece) { return piece->bytes.at + piece->before; }
 
 /* Removes a piece. */
 static inline void dtls_piece_free(struct dtls_message *message, struct dtls_piece **place, struct log_budget *budget) {
@@ -99,8 +102,13 @@ static inline void dtls_pieces_stored(struct sl_stored *stored, struct dtls_mess
             stored->failed = true;
             return;
         }
-        log_held_stored(stored, &(*at)->bytes, budget, message->length - (uint32_t)sl_min(offset, message->length));
-        stored->failed |= !(*at)->bytes.used;
+        struct log_held content = {NULL, 0, 0};
+        if (!stored->reads)
+            content = (struct log_held){(*at)->bytes.at + (*at)->before, dtls_piece_length(*at), 0};
+        log_held_stored(stored, &content, budget, message->length - (uint32_t)sl_min(offset, message->length));
+        if (stored->reads)
+            (*at)->bytes = content;
+        stored->failed |= !content.used;
         if (stored->failed)
             return;
         from = (uint64_t)dtls_piece_end(*at) + 1;
@@ -144,33 +152,52 @@ static inline struct dtls_message **dtls_message_of(struct dtls_side *side, stru
     return place;
 }
 
-/* Makes one piece of a fragment and of the pieces from `place` on that it overlaps or touches. */
-static inline bool dtls_join(struct dtls_message *message, struct dtls_piece **place, struct log_budget *budget, uint32_t offset,
-                             const uint8_t *at, uint32_t length) {
-    struct log_held joined = {NULL, 0, 0};
-    uint32_t from = (uint32_t)sl_min(offset, (*place)->offset), position = from, end = offset + length;
-    bool room = true;
-    for (const struct dtls_piece *piece = *place; room && piece && piece->offset <= end; piece = piece->next) {
-        if (position < piece->offset)
-            room = log_held_add(&joined, budget, at + (position - offset), piece->offset - position, message->length);
-        room = room && log_held_add(&joined, budget, piece->bytes.at, piece->bytes.used, message->length);
-        position = dtls_piece_end(piece);
+/* Adds bytes before the content of a piece. As at its end, room grows in proportion, so that the content is not copied for each
+ * fragment. Returns false beyond the budget, or without memory. */
+static inline bool dtls_prepend(struct dtls_piece *piece, struct log_budget *budget, const uint8_t *at, uint32_t length) {
+    if (length > piece->before) {
+        uint32_t used = dtls_piece_length(piece);
+        uint32_t before = (uint32_t)sl_min(piece->offset, sl_max(128, 2 * (uint64_t)length + used)), room = before + used;
+        uint8_t *larger = log_allocate(budget, room);
+        if (!larger)
+            return false;
+        memcpy(larger + before, dtls_piece_content(piece), used);
+        log_held_free(&piece->bytes, budget);
+        piece->bytes = (struct log_held){larger, room, room};
+        piece->before = before;
     }
-    if (room && position < end)
-        room = log_held_add(&joined, budget, at + (position - offset), end - position, message->length);
-    if (!room) {
-        log_held_free(&joined, budget);
-        return false;
-    }
-    while ((*place)->next && (*place)->next->offset <= end)
-        dtls_piece_free(message, &(*place)->next, budget);
-    log_held_free(&(*place)->bytes, budget);
-    (*place)->offset = from;
-    (*place)->bytes = joined;
+    piece->before -= length;
+    piece->offset -= length;
+    memcpy(piece->bytes.at + piece->before, at, length);
     return true;
 }
 
-/* Stores the bytes of a fragment that were not received before. Returns false beyond the bounds, or without memory. */
+/* Makes one piece of the one at `place` and the next one; `between`: the bytes between them. The shorter one is copied, so that a
+ * byte is copied only when its piece becomes twice as long. Returns false, and changes neither, beyond the budget or without memory. */
+static inline bool dtls_join(struct dtls_message *message, struct dtls_piece **place, struct log_budget *budget, const uint8_t *between) {
+    struct dtls_piece *first = *place, *second = first->next;
+    uint32_t missing = second->offset - dtls_piece_end(first), used = first->bytes.used, offset = second->offset;
+    if (dtls_piece_length(second) <= dtls_piece_length(first)) {
+        if (log_held_add(&first->bytes, budget, between, missing, message->length) &&
+            log_held_add(&first->bytes, budget, dtls_piece_content(second), dtls_piece_length(second), message->length)) {
+            dtls_piece_free(message, &first->next, budget);
+            return true;
+        }
+        first->bytes.used = used;
+        return false;
+    }
+    if (dtls_prepend(second, budget, between, missing) &&
+        dtls_prepend(second, budget, dtls_piece_content(first), dtls_piece_length(first))) {
+        dtls_piece_free(message, place, budget);
+        return true;
+    }
+    second->before += offset - second->offset;
+    second->offset = offset;
+    return false;
+}
+
+/* Stores the bytes of a fragment that were not received before. Returns false beyond the bounds, or without memory; then a part of
+ * them may be stored. */
 static inline bool dtls_store(struct dtls_message *message, struct log_budget *budget, uint32_t offset, const uint8_t *at, uint32_t length) {
     struct dtls_piece **place = &message->first;
     uint32_t end = offset + length;
@@ -179,9 +206,12 @@ static inline bool dtls_store(struct dtls_message *message, struct log_budget *b
     while (*place && dtls_piece_end(*place) < offset)
         place = &(*place)->next;
     if (*place && (*place)->offset <= end) {
+        if ((*place)->offset > offset && !dtls_prepend(*place, budget, at, (*place)->offset - offset))
+            return false;
+        while ((*place)->next && (*place)->next->offset <= end)
+            if (!dtls_join(message, place, budget, at + (dtls_piece_end(*place) - offset)))
+                return false;
         uint32_t known = dtls_piece_end(*place);
-        if ((*place)->offset > offset || ((*place)->next && (*place)->next->offset <= end))
-            return dtls_join(message, place, budget, offset, at, length);
         return known >= end || log_held_add(&(*place)->bytes, budget, at + (known - offset), end - known, message->length);
     }
     struct dtls_piece *piece = dtls_piece_new(message, place, budget, offset);
@@ -195,7 +225,7 @@ static inline bool dtls_store(struct dtls_message *message, struct log_budget *b
 
 static inline bool dtls_message_is_whole(const struct dtls_message *message) {
     const struct dtls_piece *first = message->first;
-    return !message->length || (first && !first->offset && first->bytes.used == message->length);
+    return !message->length || (first && !first->offset && dtls_piece_length(first) == message->length);
 }
 
 /* Processes the fragment at the front of a handshake record, and removes it. Returns TLS_NO_STOP, or why it is not read. */
@@ -223,7 +253,7 @@ static inline enum tls_stop dtls_fragment(struct dtls_side *side, const struct t
         return TLS_NO_MEMORY;
     if (dtls_message_is_whole(*place)) {
         struct dtls_message *message = dtls_unlink(side, place);
-        const uint8_t *body = message->first ? message->first->bytes.at : (const uint8_t *)"";
+        const uint8_t *body = message->first ? dtls_piece_content(message->first) : (const uint8_t *)"";
         side->done |= UINT64_C(1) << number;
         reading->message(reading->user, type, body, length);
         dtls_message_free(message, reading->budget);
@@ -249,12 +279,22 @@ static inline bool dtls_is_head(const uint8_t *head) {
     return head[0] >= TLS_CHANGE_CIPHER && head[0] <= DTLS_WITH_CID + 1 && head[1] == 0xfe && (head[2] == 0xff || head[2] == 0xfd);
 }
 
+/* Whether bytes begin as an encrypted record does whose length only its receiver knows. */
+static inline bool dtls_is_sealed(const uint8_t *head) {
+    return head[0] == DTLS_WITH_CID || (head[0] >= DTLS_UNIFIED && head[0] <= DTLS_LAST_TYPE);
+}
+
+/* Whether a message is one of DTLS, and none of TLS. */
+static inline bool dtls_is_record(sl_bytes bytes) {
+    return bytes.captured && (dtls_is_sealed(bytes.at) || (bytes.captured >= DTLS_RECORD_HEAD && dtls_is_head(bytes.at)));
+}
+
 /* Processes a datagram of DTLS. Returns TLS_NO_STOP, or why its rest is not read. */
 static inline enum tls_stop dtls_datagram(struct dtls_side *side, const struct tls_reading *reading, sl_bytes bytes) {
     enum tls_stop why = TLS_NO_STOP;
     while (bytes.captured && !why) {
         const uint8_t *head = bytes.at;
-        if (head[0] == DTLS_WITH_CID || (head[0] >= DTLS_UNIFIED && head[0] <= DTLS_LAST_TYPE)) {
+        if (dtls_is_sealed(head)) {
             side->secured = true;   /* the lengths of such records are not known without those of connection ids */
             return TLS_NO_STOP;
         }

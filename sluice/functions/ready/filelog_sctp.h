@@ -6,19 +6,25 @@
 static struct filelog_connection *filelog_sctp_begin(const struct sl_event *association, struct log_sctp_stream *stream)
 {
     struct log_flow flow = log_flow_of(association, SLUICE_STATE_OF(association)->path);
-    struct filelog_connection *connection = stream->user = filelog_connection_new(association->box, &flow);
+    struct log_sctp *streams = SLUICE_STATE_OF(association)->sctp;
+    bool many = streams->reading >= LOG_SCTP_READING;
+    struct filelog_connection *connection = stream->user = many ? NULL : filelog_connection_new(association->box, &flow);
+    SLUICE_COUNTER_OF(association->box, file_connections_left_out) += many;
     stream->over = !connection;
     if (!connection)
         return NULL;
+    streams->reading++;
     connection->sctp = connection->smtp_over = connection->http->from_start = true;
     filelog_tls_prepare(connection);
     return connection;
 }
 
-static void filelog_sctp_close(struct log_sctp_stream *stream)
+static void filelog_sctp_close(struct log_sctp *streams, struct log_sctp_stream *stream)
 {
-    if (stream->user)
+    if (stream->user) {
         filelog_connection_free(stream->user);
+        streams->reading--;
+    }
     stream->user = NULL;
     stream->over = true;
 }
@@ -48,7 +54,6 @@ static void filelog_sctp_message(const struct sl_event *event, const sl_bytes *b
     struct log_sctp_stream *stream = log_sctp_stream(&state->sctp, &SLUICE_WORKER_OF(box)->files.budget, message.stream);
     if (!stream) {
         SLUICE_COUNTER_OF(box, file_no_memory)++;
-        state->over = true;
         return;
     }
     unsigned side = association->side & 1;
@@ -68,14 +73,14 @@ static void filelog_sctp_message(const struct sl_event *event, const sl_bytes *b
     if (message.bytes.captured < message.bytes.length)
         filelog_sctp_gap(connection, side, message.bytes.length - message.bytes.captured);
     if (filelog_is_over(connection))
-        filelog_sctp_close(stream);
+        filelog_sctp_close(state->sctp, stream);
 }
 
 /* Frees the streams of an association. */
 static void filelog_sctp_free(struct sl_box *box, struct filelog_state *state)
 {
     for (struct log_sctp_stream *stream = state->sctp ? state->sctp->first : NULL; stream; stream = stream->next)
-        filelog_sctp_close(stream);
+        filelog_sctp_close(state->sctp, stream);
     log_sctp_free(&state->sctp, &SLUICE_WORKER_OF(box)->files.budget);
 }
 

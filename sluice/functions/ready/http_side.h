@@ -372,11 +372,12 @@ static inline void http_sides_bytes(struct http_side sides[2], unsigned number, 
 /* Handles missing bytes. In a body, only these bytes are lost; elsewhere, or if their number is not known (UINT64_MAX), the side
  * searches for the next message. */
 static inline void http_side_gap(struct http_side *side, uint64_t length) {
-    if (side->state == HTTP_READING && side->message && side->to_the_end && length != UINT64_MAX) {
+    bool in_message = side->state == HTTP_READING && side->message && length != UINT64_MAX;   /* a body may claim this length */
+    if (in_message && side->to_the_end) {
         side->message->missing += length;
         return;
     }
-    if (side->state == HTTP_READING && side->message && side->in_body && length <= side->parser.content_length) {
+    if (in_message && side->in_body && length <= side->parser.content_length) {
         side->message->missing += length;
         side->parser.content_length -= length;
         if (!side->parser.content_length)

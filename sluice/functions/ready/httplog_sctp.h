@@ -5,20 +5,26 @@
 /* Begins to read a stream. Returns NULL at a bound. */
 static struct httplog_connection *httplog_sctp_begin(const struct sl_event *association, struct log_sctp_stream *stream)
 {
-    struct httplog_connection *connection = stream->user = httplog_connection_begin(association->box);
+    struct log_sctp *streams = SLUICE_STATE_OF(association)->sctp;
+    bool many = streams->reading >= LOG_SCTP_READING;
+    struct httplog_connection *connection = stream->user = many ? NULL : httplog_connection_begin(association->box);
+    SLUICE_COUNTER_OF(association->box, http_connections_left_out) += many;
     stream->over = !connection;
     if (!connection)
         return NULL;
+    streams->reading++;
     connection->flow = log_flow_of(association, SLUICE_STATE_OF(association)->path);
     connection->from_its_beginning = true;
     httplog_tls_prepare(connection);
     return connection;
 }
 
-static void httplog_sctp_close(struct log_sctp_stream *stream)
+static void httplog_sctp_close(struct log_sctp *streams, struct log_sctp_stream *stream)
 {
-    if (stream->user)
+    if (stream->user) {
         httplog_connection_free(stream->user);
+        streams->reading--;
+    }
     stream->user = NULL;
     stream->over = true;
 }
@@ -39,7 +45,6 @@ static void httplog_sctp_message(const struct sl_event *event, const sl_bytes *b
     struct log_sctp_stream *stream = log_sctp_stream(&state->sctp, httplog_budget(box), message.stream);
     if (!stream) {
         SLUICE_COUNTER_OF(box, http_no_memory)++;
-        state->over = true;
         return;
     }
     unsigned side = association->side & 1;
@@ -55,14 +60,14 @@ static void httplog_sctp_message(const struct sl_event *event, const sl_bytes *b
     if (message.bytes.captured < message.bytes.length)
         httplog_gap(connection, side, message.bytes.length - message.bytes.captured);
     if (httplog_settled(connection))
-        httplog_sctp_close(stream);
+        httplog_sctp_close(state->sctp, stream);
 }
 
 /* Frees the streams of an association. */
 static void httplog_sctp_free(struct sl_box *box, struct httplog_state *state)
 {
     for (struct log_sctp_stream *stream = state->sctp ? state->sctp->first : NULL; stream; stream = stream->next)
-        httplog_sctp_close(stream);
+        httplog_sctp_close(state->sctp, stream);
     log_sctp_free(&state->sctp, httplog_budget(box));
 }
 

@@ -10,6 +10,7 @@
 #include "log_row.h"
 
 enum {
+    LOG_SCTP_READING = 1024,                     /* streams of one association that are read at once: it leaves room for others */
     LOG_SCTP_PAGE = 256,                         /* streams have numbers of 16 bits: of a page, and within it */
     LOG_SCTP_I_DATA = 64,                        /* the type of a chunk (RFC 8260, 2.1); others are DATA (RFC 9260, 3.3.1) */
     LOG_SCTP_DATA_HEAD = 16, LOG_SCTP_I_DATA_HEAD = 20,
@@ -29,6 +30,7 @@ struct log_sctp_stream {
 struct log_sctp {
     struct log_sctp_stream **page[LOG_SCTP_PAGE];
     struct log_sctp_stream *first;
+    uint32_t reading;                            /* streams that have a connection of the function's */
 };
 
 /* The association whose chunk is processed: the event `data` of its layer. Its instance is NULL if there is none. */
@@ -85,6 +87,12 @@ static inline struct log_sctp_stream *log_sctp_stream(struct log_sctp **streams,
         return *stream;
     (*stream)->next = (*streams)->first;
     return (*streams)->first = *stream;
+}
+
+/* The stream of a number; NULL if there is none. */
+static inline struct log_sctp_stream *log_sctp_find(const struct log_sctp *streams, uint16_t number) {
+    struct log_sctp_stream *const *page = streams ? streams->page[number / LOG_SCTP_PAGE] : NULL;
+    return page ? page[number % LOG_SCTP_PAGE] : NULL;
 }
 
 /* Frees the streams of an association; the caller has freed what it has of them. */

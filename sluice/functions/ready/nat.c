@@ -343,8 +343,8 @@ static void nat_between(const struct sl_event *event, struct nat_flow *flow, uin
         nat_call(event, flow, protocol);
         if (flow->called)
             nat_map(event, flow, protocol, ip4_port(event, flow->inside), flow->called_port);
+        flow->asked = flow->called != 0;   /* that endpoint may have expired after the packet was translated, and get a port later */
     }
-    flow->asked = true;
     const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
     if (!mapping || !mapping->port) {
         nat_drop(event, flow->called ? &SLUICE_COUNTER_OF(box, no_port) : &SLUICE_COUNTER_OF(box, unmapped));
@@ -387,7 +387,8 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
     const bool arrived = sl_arrived(event->box);
     if (arrived && (flow->role == NAT_OTHER || flow->role == NAT_UNSOLICITED))
         nat_take_arrived(event, flow);
-    if (flow->role == NAT_UNSOLICITED && event->side == flow->inside && (!tcp || nat_opens(event)))
+    const bool refused = flow->role == NAT_UNSOLICITED || (flow->role == NAT_ANSWERS && !flow->asked && !arrived);
+    if (refused && event->side == flow->inside && (!tcp || nat_opens(event)))
         flow->role = NAT_FROM_INSIDE;   /* what came from outside before was dropped: it must not keep an inside host from beginning */
     if (arrived && flow->role == NAT_BETWEEN) {
         nat_between(event, flow, protocol);
@@ -400,11 +401,18 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
         if (!flow->asked)
             nat_map(event, flow, protocol, ip4_port(event, flow->inside), ip4_port(event, flow->inside ^ 1u));
         flow->asked = true;
+        const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
+        if (arrived && flow->role == NAT_ANSWERS && (!mapping || !mapping->port)) {
+            /* The packet itself ended the connection that had the port, which had expired: after it was translated. */
+            flow->role = NAT_UNSOLICITED;
+            flow->asked = false;
+            nat_drop(event, &SLUICE_COUNTER_OF(event->box, unmapped));
+            return;
+        }
         if (arrived) {   /* it has the inside end already */
             nat_count(event, tcp);
             return;
         }
-        const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
         if (!mapping || !mapping->port) {
             nat_drop(event, flow->role == NAT_ANSWERS ? &SLUICE_COUNTER_OF(event->box, unsolicited) : &SLUICE_COUNTER_OF(event->box, no_port));
             return;

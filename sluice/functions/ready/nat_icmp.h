@@ -114,6 +114,7 @@ static void nat_icmp(const struct sl_event *event) {
         struct nat_flow *flow = SLUICE_STATE_OF(event);
         if (!flow->asked && sl_is_dropped(box))
             return;
+        flow->inside = event->side & 1;   /* an unsolicited reply may have been the first packet */
         if (!flow->asked)
             nat_map(event, flow, NAT_ICMP, id, 0);
         flow->asked = true;

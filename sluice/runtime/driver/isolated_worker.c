@@ -18,7 +18,8 @@ static void crashed(int number)
     struct sl_worker_state *state = own->state;
     const struct sl_box *box = own->box;
     signal(number, SIG_DFL);
-    state->at = box->lookahead.packet;
+    /* boxes that translate arriving packets process each in a group of its own */
+    state->at = box->arrival ? box->output.place : box->lookahead.packet;
     state->function = box->calling;
     state->packet = box->number;
     state->signal = number;

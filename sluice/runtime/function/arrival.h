@@ -60,6 +60,13 @@ static inline bool sl_arrival_packet(struct sl_box *box, size_t i) {
     return true;
 }
 
+/* The same as SL_CALL, for the translation of an arriving packet, which handles no event. `translated`: a call. */
+static inline bool sl_arrival_called(struct sl_box *box, bool translated) {
+    box->calling = 0;
+    return translated;
+}
+#define SL_CALL_ARRIVAL(box, function, call) ((box)->called = NULL, (box)->calling = (function), sl_arrival_called((box), (call)))
+
 /* Is a function asked to translate the current packet? Once, unless it has failed. */
 static inline bool sl_arrival_asks(const struct sl_box *box, uint64_t function) {
     return !((box->arrival->by | box->output.off) & function);

@@ -75,9 +75,12 @@ static inline void sl_shared_drop(struct sl_object *object) {
     sl_object_remove(object);
 }
 
-/* Gives the memory of an object up, which remains in the store; without one, as sl_shared_drop. */
+/* Gives the memory of an object up, which remains in the store; without one, as sl_shared_drop. What was taken and changed
+ * here is given up with the other taken ones (sl_shared_return). */
 static inline void sl_shared_forget(struct sl_object *object) {
     bool written = object && object->cached && (!object->taken || object->written);
+    if (object && object->taken)
+        object->left = true;
     if (object && (written || (SL_SHARED_IS_REMOTE(object) && object->open)))
         return;   /* there are updates of it that are not transmitted */
     if (object)
@@ -87,7 +90,7 @@ static inline void sl_shared_forget(struct sl_object *object) {
 /* The same of an object that a store has, and that this instance need not find again: another one may drop it. Without a
  * store it remains. */
 static inline void sl_shared_leave_to_store(struct sl_object *object) {
-    if (object && SL_SHARED_IS_REMOTE(object))
+    if (object && (object->taken || SL_SHARED_IS_REMOTE(object)))
         sl_shared_forget(object);
 }
 

@@ -129,7 +129,8 @@ SL_COLD void sl_shared_leave(struct sl_shared_state *state, const uint8_t *parts
         }
 }
 
-/* Other instances get traffic: what this one had taken is in the store, where all of it is committed. */
+/* Other instances get traffic: what this one had taken is in the store, where all of it is committed. What its function has
+ * left goes: another instance may drop it, and this one would not be notified. */
 SL_COLD void sl_shared_return(struct sl_shared_state *state) {
     for (uint32_t i = 0; i < state->functions; i++)
         for (uint32_t k = 0; k < state->count[i]; k++) {
@@ -137,7 +138,9 @@ SL_COLD void sl_shared_return(struct sl_shared_state *state) {
             for (uint32_t slot = 0; slot < shared->objects.high_water; slot++) {
                 struct sl_instance *instance = sl_table_at(&shared->objects, slot);
                 struct sl_object *object = instance ? (struct sl_object *)(void *)((char *)instance + shared->payload) : NULL;
-                if (object && object->taken) {
+                if (object && object->left) {
+                    sl_object_remove(object);
+                } else if (object && object->taken) {
                     sl_object_clear(object);
                     object->cached = object->taken = false;
                 }

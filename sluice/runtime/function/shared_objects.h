@@ -90,6 +90,7 @@ struct sl_object {
     bool cached;            /* its value is here, and updates are committed */
     bool taken;             /* a cached one that instances share, while one of them has all of the traffic */
     bool written;           /* a taken one: it was changed here */
+    bool left;              /* a taken one that the function has no use for: it is removed when others get traffic */
     bool vacant;            /* a cached one that was dropped in this batch */
     bool valid;             /* a watched one: its value is here, as of `generation` */
     int32_t part;           /* of the traffic, of a cached one */
@@ -171,19 +172,20 @@ SL_COLD void sl_shared_close(struct sl_shared *shared) {
 static inline struct sl_object *sl_shared_find(struct sl_shared *shared, const uint64_t *key, bool *created) {
     uint32_t hash = sl_table_hash(&shared->objects, key, shared->key_words);
     struct sl_instance *found = sl_table_find(&shared->objects, key, shared->key_words, hash);
-    *created = false;
-    if (!found) {
-        found = sl_table_create(&shared->objects, key, shared->key_words, hash);
-        if (!found) {
-            shared->refused++;
-            return NULL;
-        }
-        struct sl_object *object = (struct sl_object *)(void *)((char *)found + shared->payload);
+    *created = !found;
+    if (!found && !(found = sl_table_create(&shared->objects, key, shared->key_words, hash))) {
+        *created = false;
+        shared->refused++;
+        return NULL;
+    }
+    struct sl_object *object = (struct sl_object *)(void *)((char *)found + shared->payload);
+    if (*created) {
         memset(object, 0, shared->objects.instance_bytes - shared->payload);
         object->of = shared;
-        *created = true;
+    } else if (SL_UNLIKELY(object->left)) {
+        object->left = false;
     }
-    return (struct sl_object *)(void *)((char *)found + shared->payload);
+    return object;
 }
 
 /* The object in the slot of a declaration's table that follows *hand, which goes round; NULL: the slot is free. */

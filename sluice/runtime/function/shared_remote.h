@@ -41,13 +41,9 @@ SL_COLD enum sl_store_status sl_shared_call(struct sl_object *object, enum sl_st
         .operation = operation, .recovered = info->recovered, .key = object->key, .key_length = object->key_length,
         .id = recorded ? state->last_id : 0, .number = number, .other = other,
         .bytes = sl_object_bytes(object), .length = info->bytes, .name = name, .open = &object->open,
-        .part = object->cached && !plain && !apart ? (uint32_t)object->part + 1 : 0,
+        .part = object->cached && !plain && !apart ? (uint32_t)object->part + 1 : 0, .shared = object->taken,
     };
-    if (chain && result)
-        chain->waits(true);
     enum sl_store_status status = state->store->call(state->store, &call, result);
-    if (chain && result)
-        chain->waits(false);
     if (chain && !reads) {
         object->valid = false;   /* the store forgets with the update that this instance has read it */
         chain->updated(object->of->watched, (uint32_t)(object->of - state->of[0]) + 1);

@@ -57,6 +57,7 @@ struct sl_store_call {
     const char *name;       /* of a custom operation */
     uint32_t *open;         /* the store's own, of the object: 0 at first */
     uint32_t part;          /* of the traffic, from 1, if the object belongs to it: the update is one of the next commit */
+    bool shared;            /* others have updated the object, too, and may transmit what they did again */
 };
 
 enum sl_store_status {
@@ -100,7 +101,7 @@ struct sl_store_chain {
     bool (*adopted)(const void *event);        /* did the event's flow begin before this instance had it? */
     bool (*changed)(void);                     /* has another instance updated a watched object since the last call? */
     void (*updated)(bool watched, uint32_t object);   /* this one updates an object */
-    void (*waits)(bool waits);                 /* for the store, from now on: it does not hang */
+    bool (*waits)(bool waits);                 /* for others, from now on: it does not hang. Returns what was so before */
 };
 
 struct sl_store {

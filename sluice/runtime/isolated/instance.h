@@ -134,7 +134,11 @@ static void sl_iso_updated(bool watched, uint32_t object) {
         receiver->log->updates[receiver->frame] ^= receiver->iso->self << 16 | (object & 0xffff);
 }
 
-static void sl_iso_waits(bool waits) { sl_iso_own()->waits = waits; }
+static bool sl_iso_waits(bool waits) {
+    bool before = sl_iso_own()->waits;
+    sl_iso_own()->waits = waits;
+    return before;
+}
 
 /* --- batches --- */
 
@@ -230,12 +234,14 @@ static inline void sl_iso_take_parts(uint32_t version) {
             parts[part >> 3] |= (uint8_t)(1 << (part & 7));
             any = true;
         }
+    bool owned;
     sl_iso_own()->waits = 1;
-    while (!instance->store->own(instance->store, parts, receiver->iso->self, version))
-        if (__atomic_load_n(&receiver->iso->control->ending, __ATOMIC_RELAXED) || instance->store->fault(instance->store)[0])
-            return;
+    do
+        owned = instance->store->own(instance->store, parts, receiver->iso->self, version);
+    while (!owned && !__atomic_load_n(&receiver->iso->control->ending, __ATOMIC_RELAXED) &&
+           !instance->store->fault(instance->store)[0]);
     sl_iso_own()->waits = 0;
-    if (any && sl_iso_stores_flows())
+    if (owned && any && sl_iso_stores_flows())
         sl_iso_load_flows(instance->store, parts);
 }
 

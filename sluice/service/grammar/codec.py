@@ -124,7 +124,7 @@ def _item(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bo
             values[item.name] = data[at : at + size]
             return at + size
         case "list":
-            return _list(item, data, at, found)
+            return _list(item, data, at, found, ended)
         case "tail":
             return _tail(item, data, at, found, limit, ended)
         case _:
@@ -136,13 +136,13 @@ def _item(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bo
             return at + length
 
 
-def _list(item: Item, data: bytes, at: int, found: Parsed) -> int:
+def _list(item: Item, data: bytes, at: int, found: Parsed, ended: bool) -> int:
     assert item.length is not None and item.element is not None
     count, begin = _integer(item.length, found.values, 0, found.note), at
     if not 0 <= count <= LIST:
         raise MalformedError(item.name or "items")
     for _ in range(count):
-        one = _parse(item.element, data[at:], 0, False)
+        one = _parse(item.element, data[at:], 0, ended)
         if one is None:
             raise EndError
         at += one.end
@@ -154,7 +154,7 @@ def parts(item: Item, data: bytes) -> Iterator[Parsed]:
     """The units in a row that are the bytes of an item. Raises MalformedError if these are others."""
     assert item.element is not None
     while data:
-        one = parse(item.element, data)
+        one = parse(item.element, data, ended=True)
         if one is None:
             raise MalformedError(item.name or "items")
         yield one
@@ -207,8 +207,9 @@ def bodiless(status: bytes, note: int) -> bool:
     return note & 1 == 1 or status in (b"204", b"304") or status[:1] == b"1"
 
 
-def serialise(unit: Plan, fields: Values, base: bytes | None = None, note: int = 0) -> bytes:
+def serialise(unit: Plan, fields: Values, base: bytes | None = None, note: int = 0, ended: bool = False) -> bytes:
     """The bytes of a message with these fields; the others are those of `base`, a whole message, or 0 and empty.
+    `ended`: its bytes are known to end with it, as those of an item in a list.
 
     Raises MalformedError where a value does not fit its field.
     """
@@ -218,7 +219,7 @@ def serialise(unit: Plan, fields: Values, base: bytes | None = None, note: int =
         if item.name and item.name not in values:
             values[item.name] = b"" if item.is_text else 0
     values.update(fields)
-    for name, of in unit.lengths():
+    for name, of in unit.measured(fields):
         if of.condition is None or _integer(of.condition, values, 0, note):
             whole = _bytes(values[of.name])
             values[name] = len(whole) if of.kind == "bytes" else len(list(parts(of, whole)))
@@ -240,7 +241,7 @@ def serialise(unit: Plan, fields: Values, base: bytes | None = None, note: int =
             value = values[item.name]
             assert isinstance(value, int)
             out += scan.vint_bytes(value) if item.kind == "vint" else integer_bytes(item, value)
-    again = parse(unit, out, note)
+    again = parse(unit, out, note, ended)
     if again is None or again.end != len(out):
         raise MalformedError("length")
     return out

@@ -280,7 +280,7 @@ class Parser:
         self.put("for (int64_t i = 0; i < size; i++) {")
         self.put("    uint64_t here = at < length ? at : length, one = 0;")
         self.put("")
-        self.put(f"    parsed = {element_name(self.title, item)}(data + here, length - here, &one, need);")
+        self.put(f"    parsed = {element_name(self.title, item)}(data + here, length - here, &one, need, ended);")
         self.put("    if (parsed != SERVICE_READY) {")
         self.put("        *need = parsed == SERVICE_MORE ? *need + at : 0;")
         self.put("        return parsed;")
@@ -387,12 +387,12 @@ def parts(title: str, plan: Plan) -> list[str]:
         needed = element.needed(set())
         lines = Parser(name, element, needed, False, set()).run()
         out += [
-            f"static enum service_parsed {name}(const uint8_t *data, uint64_t length, uint64_t *total, uint64_t *need)",
+            f"static enum service_parsed {name}(const uint8_t *data, uint64_t length, uint64_t *total, uint64_t *need,",
+            f"{' ' * len(f'static enum service_parsed {name}(')}bool ended)",
             "{",
-            *(["    const bool ended = false;"] if _uses(lines, "ended") else []),
             *declarations(element, needed, False, [*lines, "at"]),
             "",
-            *[f"    (void){each};" for each in ("data", "length", "need") if not _uses(lines, each)],
+            *[f"    (void){each};" for each in ("data", "length", "need", "ended") if not _uses(lines, each)],
             *lines,
             "    *total = at;",
             "    return SERVICE_READY;",

@@ -8,7 +8,7 @@ and one above the limit make the message malformed. When a message is serialised
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sluice.service.grammar.pattern import Automaton, compile_pattern
@@ -141,14 +141,24 @@ class Plan:
     def tail(self) -> Item | None:
         return next((item for item in self.items if item.kind == "tail"), None)
 
-    def lengths(self) -> list[tuple[str, Item]]:
+    @property
+    def has_pattern(self) -> bool:
+        """Whether it has a regular expression, whose match the bytes after a message may make longer."""
+        return any(
+            item.kind == "pattern" or (item.kind == "list" and item.element is not None and item.element.has_pattern)
+            for item in self.items
+        )
+
+    def measured(self, fields: Container[str]) -> list[tuple[str, Item]]:
         """Fields and variables that are the length of a byte string, or the number of a list's items, with that one,
-        from the last to the first: of several that are there the first one counts.
+        from the last to the first: of several that are there the first one counts. Items are not counted if neither
+        they nor their number are among `fields`, those that can differ from the message that was received.
         """
         return [
             (item.length.name, item)
             for item in reversed(self.items)
             if item.kind in ("bytes", "list") and item.name and item.length is not None and item.length.kind == "field"
+            if item.kind == "bytes" or item.condition is not None or item.name in fields or item.length.name in fields
         ]
 
 

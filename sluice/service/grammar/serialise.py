@@ -7,7 +7,7 @@ from sluice.service.grammar.plan import Item, Plan, fields_of
 
 
 def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
-    """The C function that sends a message which the program has made or changed."""
+    """The C functions that make the bytes of a message which the program has made or changed."""
     everything = {item.name for item in plan.items if item.name}
     held = [(f"a_{item.index}", item) for item in plan.items if not item.name and item.kind != "constant"]
     held += [(f"{'t' if item.is_text else 'v'}_{item.name}", item) for item in plan.items if item.name]
@@ -35,12 +35,16 @@ def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
         "}",
         "",
     ]
-    for _, of in plan.lengths():
+    for _, of in plan.measured(fields):
         if of.kind == "list":
             out += _count(name, of)
     out += _prepare(name, plan, fields, [place for place, item in held if _stored(item)], texts)
-    out += _emit(name, plan)
-    out += [
+    return [*out, *_emit(name, plan)]
+
+
+def writer(name: str, plan: Plan) -> list[str]:
+    """The C function that sends such a message."""
+    return [
         f"static enum service_outcome m_{name}_write(struct service_channel *c, const struct m_{name} *m)",
         "{",
         f"    struct w_{name} w, again;",
@@ -69,7 +73,6 @@ def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
         "}",
         "",
     ]
-    return out
 
 
 def _stored(item: Item) -> bool:
@@ -89,7 +92,8 @@ def _count(name: str, item: Item) -> list[str]:
         "    int64_t count = 0;",
         "",
         "    for (; at < items.length; at += one, count++)",
-        f"        if ({element_name(name, item)}(items.at + at, items.length - at, &one, &need) != SERVICE_READY ||",
+        f"        if ({element_name(name, item)}(items.at + at, items.length - at, &one, &need, true) !=",
+        "            SERVICE_READY ||",
         "            one > items.length - at) {",
         "            *bad = true;",
         "            break;",
@@ -119,7 +123,7 @@ def _prepare(name: str, plan: Plan, fields: list[str], places: list[str], texts:
     ]
     for field in fields:
         out.append(f"    {'t' if plan.by_name[field].is_text else 'v'}_{field} = m->f_{field};")
-    for length, of in plan.lengths():
+    for length, of in plan.measured(fields):
         if of.condition is not None:
             out.append(f"    if ({expression(of.condition, plan)})")
         size = f"t_{of.name}.length" if of.kind == "bytes" else f"{_counter(name, of)}(t_{of.name}, &bad)"

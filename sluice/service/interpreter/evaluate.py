@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import cast
 
 from sluice.service.grammar.codec import MalformedError, Parsed, integer_bytes, integers, parts, serialise, wrap
-from sluice.service.grammar.plan import Plan
+from sluice.service.grammar.plan import Item, Plan
 from sluice.service.grammar.scan import word
 from sluice.service.interpreter.channels import ChannelEvaluator, Wait
 from sluice.service.interpreter.values import (
@@ -142,13 +143,18 @@ class Evaluator(ChannelEvaluator):
         row = self.service.row(type, name)
         if row is None:
             return value
-        made = b""
+        made, ends = b"", list[int]()
         for each in value:
             try:
                 if isinstance(each, Record):
                     assert row.element is not None
                     whole = each.raw is not None and not each.changed
-                    made += (each.raw or b"") if whole else serialise(row.element, each.fields, each.raw, each.note)
+                    made += (
+                        (each.raw or b"")
+                        if whole
+                        else serialise(row.element, each.fields, each.raw, each.note, ended=True)
+                    )
+                    ends.append(len(made))
                 else:
                     assert row.integer is not None
                     made += integer_bytes(row.integer, each)
@@ -156,6 +162,8 @@ class Evaluator(ChannelEvaluator):
                 raise FaultError("UNFIT") from error
             if len(made) > ARENA - self.made:
                 raise FaultError("LIMIT")
+        if row.element is not None and row.element.has_pattern and _ends(row, made) != ends:
+            raise FaultError("UNFIT")
         return self._text(made)
 
     def _construct(self, node: tree.Expression) -> Wait:
@@ -546,6 +554,15 @@ class Evaluator(ChannelEvaluator):
                     self._limited([*found, item], node.type)
                     found.append(item)
         return found
+
+
+def _ends(row: Item, made: bytes) -> list[int]:
+    """Where the units in a row end; those before the first one that is malformed."""
+    ends = [0]
+    with suppress(MalformedError):
+        for each in parts(row, made):
+            ends.append(ends[-1] + each.end)
+    return ends[1:]
 
 
 def _within(value: Value, type: Type) -> bool:

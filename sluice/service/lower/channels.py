@@ -263,6 +263,7 @@ class StatementWriter(ExpressionWriter):
         self.writes.add(port.number)
         sent = f"&{text}.m"
         if type.name in self.values.written:
+            self.values.sent.add(type.name)
             call = f"m_{type.name}_write({port.pointer}, &{text})"
             call = f"{text}.m.changed || !{text}.m.raw ? {call} : service_copy({port.pointer}, {sent})"
         else:

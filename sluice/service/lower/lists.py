@@ -40,6 +40,7 @@ def unpack(row: Item, type: ListOf, name: str, c_type: str, item_type: str) -> l
         "            return SERVICE_LIMIT;",
         "        memset(one, 0, sizeof *one);",
         "        one->m.answered = 1;",
+        "        one->m.ended = true;",
         f"        if (m_{row.element.name}_parse(from.at + at, from.length - at, one, &found) != SERVICE_READY ||",
         "            one->m.total > from.length - at)",
         "            return SERVICE_BAD_MESSAGE;",
@@ -96,7 +97,7 @@ def pack(row: Item, made: bool, name: str, c_type: str, item_type: str) -> list[
         "        if (w.size > room - used)",
         "            return SERVICE_LIMIT;",
         f"        w_{unit}_emit(&w, to + used);",
-        f"        if (w_{unit}_parse(to + used, w.size, &again, &need, one->m.note, false) != SERVICE_READY ||",
+        f"        if (w_{unit}_parse(to + used, w.size, &again, &need, one->m.note, true) != SERVICE_READY ||",
         "            again.size != w.size)",
         "            return SERVICE_UNFIT;",
         "        used += (uint32_t)w.size;",
@@ -117,7 +118,34 @@ def pack(row: Item, made: bool, name: str, c_type: str, item_type: str) -> list[
         f"        const {item_type} *one = &from->items[i];",
         *(written if made else copied),
         "    }",
+        *(_bounds(unit, made, item_type) if row.element.has_pattern else []),
         "    *out = (struct service_text){to, used};",
         "    return (enum service_counter)0;",
     ]
     return [*head, *body, "}", ""]
+
+
+def _bounds(unit: str, made: bool, item_type: str) -> list[str]:
+    """The part of such a function that tests whether each unit, with the next ones after it, still ends where it did."""
+    size = [
+        "        if (!one->m.raw || one->m.changed) {",
+        f"            if (!w_{unit}_prepare(&w, one))",
+        "                return SERVICE_UNFIT;",
+        "            size = w.size;",
+        "        }",
+    ]
+    return [
+        "    for (uint32_t i = 0, at = 0; i < from->count; i++) {",
+        f"        const {item_type} *one = &from->items[i];",
+        "        uint64_t size = one->m.total;",
+        "        struct service_found found;",
+        f"        {item_type} again;",
+        *([f"        struct w_{unit} w;", "", *size] if made else [""]),
+        "        memset(&again, 0, sizeof again);",
+        "        again.m.answered = 1;",
+        "        again.m.ended = true;",
+        f"        if (m_{unit}_parse(to + at, used - at, &again, &found) != SERVICE_READY || again.m.total != size)",
+        "            return SERVICE_UNFIT;",
+        "        at += (uint32_t)size;",
+        "    }",
+    ]

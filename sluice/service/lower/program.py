@@ -29,10 +29,19 @@ class Lowered:
 
 
 def lower(service: Service, process: Signature) -> Lowered:
-    """Compile a process. Raises ServiceError for types without wire form, and for a value that is too large."""
+    """Compile a process. Raises ServiceError for types without wire form, for a value that is too large, and for
+    functions within expressions within functions that are too deep.
+    """
     capacities: dict[str, int] = {}
-    _lower(service, process, capacities)
-    return _lower(service, process, capacities)  # now that the largest list of each type is known
+    try:
+        _lower(service, process, capacities)
+        return _lower(service, process, capacities)  # now that the largest list of each type is known
+    except RecursionError:
+        raise ServiceError(
+            process.declaration.place,
+            f"expressions in functions that '{process.name}' calls are too deep",
+            "call fewer functions inside functions, and use variables for parts of expressions.",
+        ) from None
 
 
 def _lower(service: Service, process: Signature, capacities: dict[str, int]) -> Lowered:

@@ -7,7 +7,7 @@ from functools import partial
 
 from sluice.service.grammar.lower import parser, structure
 from sluice.service.grammar.plan import Item
-from sluice.service.grammar.serialise import serialiser
+from sluice.service.grammar.serialise import serialiser, writer
 from sluice.service.lang.errors import Place, ServiceError
 from sluice.service.lang.types import (
     ADDRESS,
@@ -57,6 +57,10 @@ class Values:
         """The largest cardinality of the lists of each type of items that have been declared so far."""
         self.read = read_fields(service.checked)
         """Of records whose other fields nothing needs: those that are read."""
+        self.sent: set[str] = set()
+        """Messages that the program makes or changes, and sends."""
+        self.packed: set[str] = set()
+        """Those that it puts into lists of other messages."""
         self.declared: dict[str, str] = {}
         """The name in C of each type that has one, by the user's notation."""
         self._open: set[str] = set()
@@ -343,6 +347,8 @@ class Values:
     def pack(self, row: Item, type: ListOf, place: Place) -> str:
         """The other way. A unit that the program makes is serialised."""
         made = row.element is not None and row.element.name in self.written
+        if row.element is not None and made:
+            self.packed.add(row.element.name)
         key = f"pack {row.name} {row.index} {_key(type)}"
         return self._codec(key, type, place, partial(pack, row, made))
 
@@ -359,6 +365,8 @@ class Values:
             unit, fields = self.service.units[each.name], self.service.fields(each)
             read = self.read.get(each.name)
             out += parser(each.name, unit, fields if read is None else [field for field in fields if field in read])
-            if each.name in self.written:
+            if each.name in self.sent | self.packed:
                 out += serialiser(each.name, unit, fields)
+            if each.name in self.sent:
+                out += writer(each.name, unit)
         return out + self._codecs

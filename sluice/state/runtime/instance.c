@@ -50,19 +50,21 @@ static void text_word(struct text *text, const void *bytes, size_t size) {
 
 static void commit_word(struct client *client, const void *bytes, size_t size) { text_word(&client->commit, bytes, size); }
 
-/* A struct's bytes follow the clock of the update, as a put without a commit stores them. */
-static void commit_struct(struct client *client, const struct sl_store_call *call) {
+/* The clock of an update, and then the bytes of a struct, as a put without a commit stores them. */
+static void commit_struct(struct client *client, uint64_t id, const void *bytes, size_t length) {
     char head[8 + SL_STORE_BYTES_MOST];
-    uint64_t id = (call->id & ((UINT64_C(1) << 48) - 1)) | (uint64_t)client->options.run << 48;
-    for (int i = 0; i < 8; i++)
-        head[i] = (char)(id >> (56 - 8 * i));
-    memcpy(head + 8, call->bytes, call->length);
-    commit_word(client, head, 8 + (size_t)call->length);
+    sluice_write_id(client->options.run, id, head);
+    if (length)
+        memcpy(head + 8, bytes, length);
+    commit_word(client, head, 8 + length);
     commit_word(client, "", 0);
 }
 
 enum sl_store_status sluice_commit_update(struct client *client, const struct sl_store_call *call, const char *function) {
     bool is_struct = call->operation == SL_STORE_PUT && call->length <= SL_STORE_BYTES_MOST;
+    bool drops = call->operation == SL_STORE_DROP && call->length && call->shared;
+    if (drops)
+        function = "drop_struct";
     if (!commit_room(client, call->key_length, strlen(function) + (is_struct ? call->length : 0))) {
         sluice_give_up(client, 1, call->recovered, "a batch has more updates than a commit", "no room");
         client->commit_lost = true;
@@ -70,8 +72,8 @@ enum sl_store_status sluice_commit_update(struct client *client, const struct sl
     }
     commit_word(client, function, strlen(function));
     text_word(&client->commit_keys, call->key, call->key_length);
-    if (is_struct) {
-        commit_struct(client, call);
+    if (is_struct || drops) {
+        commit_struct(client, call->id, call->bytes, is_struct ? call->length : 0);
     } else {
         char number[24];
         commit_word(client, number, (size_t)snprintf(number, sizeof number, "%lld", (long long)call->number));

@@ -98,7 +98,7 @@ void sluice_transmit(struct client *client) {
     client->sent += sluice_send(&client->connection, client->text + client->sent, client->end - client->sent);
 }
 
-bool sluice_wait_for(struct client *client, uint64_t calls) {
+static bool wait_for(struct client *client, uint64_t calls) {
     uint64_t begin = sluice_milliseconds();
     unsigned left = client->options.token ? PATIENCE : 0;   /* an instance has no state but the store's: it waits */
     while (client->store.acknowledged < calls) {
@@ -123,6 +123,17 @@ bool sluice_wait_for(struct client *client, uint64_t calls) {
         }
     }
     return true;
+}
+
+bool sluice_wait_for(struct client *client, uint64_t calls) {
+    const struct sl_store_chain *chain = client->store.chain;
+    if (client->store.acknowledged >= calls)
+        return true;
+    bool before = chain && chain->waits(true);
+    bool acknowledged = wait_for(client, calls);
+    if (chain)
+        chain->waits(before);
+    return acknowledged;
 }
 
 void sluice_exchange(struct client *client) {

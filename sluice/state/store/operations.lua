@@ -265,9 +265,12 @@ end)
 -- The same by one instance among several, which may handle a packet again. A struct that was set later than the drop
 -- remains. For as long as an instance is replaced within, the log of another object remains, and of a struct the
 -- identifier of the drop: what was put before, by whichever instance, does not come back.
+function direct.drop_struct(key, id)
+    redis.call('SET', key, id, 'EX', REPLACED)
+end
 provide('drop_struct', function(keys, args)
     if redis.call('GETRANGE', keys[1], 0, 7) <= args[2] then
-        redis.call('SET', keys[1], args[2], 'EX', REPLACED)
+        direct.drop_struct(keys[1], args[2])
     end
     return '+0'
 end)

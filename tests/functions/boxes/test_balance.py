@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.functions.security import Ran, run
+import pytest
+
+from tests.functions.boxes.test_nat import datagram, ends
+from tests.functions.security import Ran, run, wrong_checksums
 from tests.support.connection import Host, handshake
 
 CLIENT, VIRTUAL = bytes([198, 51, 100, 1]), bytes([192, 0, 2, 10])
@@ -45,6 +48,21 @@ def test_a_server_that_refuses_goes_down_and_is_tried_again() -> None:
     assert servers(ran) == [1, 2, 1, 2, 2, 2, 2, 2, 1]
     assert (ran.reports["went_down"], ran.reports["failed"] >= 2, ran.reports["all_down"]) == (1, True, 0)
     assert 1 in servers(balance(frames, times, "failures=0"))[4:8]
+
+
+@pytest.mark.parametrize("port", ["", "port=53"])
+def test_an_answer_to_an_expired_connection_keeps_no_client_from_its_server(port: str) -> None:
+    """It is translated before the stack ends the connection, and leaves with the virtual address."""
+    there, back = datagram(CLIENT, 1000, VIRTUAL, 53), datagram(ONE, 53, CLIENT, 1000)
+    ran = balance([there, back, there, back, there], [1000, 1061, 1062, 1063, 1064], port)
+    assert [ends(frame)[::2] for frame in ran.left] == [
+        (CLIENT, ONE),
+        (VIRTUAL, CLIENT),
+        (CLIENT, ONE),
+        (VIRTUAL, CLIENT),
+        (CLIENT, ONE),
+    ]
+    assert ran.reports["balanced"] == 2 and not any(map(wrong_checksums, ran.left))
 
 
 def test_a_server_that_does_not_answer() -> None:

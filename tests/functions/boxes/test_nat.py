@@ -96,6 +96,32 @@ def test_a_port_is_released_with_the_last_connection_of_its_endpoint() -> None:
     )  # the sweep finds ended ones within some packets
 
 
+def test_an_answer_to_an_expired_connection_keeps_no_host_from_going_on() -> None:
+    """RFC 4787, REQ-5 and 6: it is dropped, as it would be after the sweep, and does not refresh a connection."""
+    frames = [datagram(IN, 5000, FAR, 53), datagram(FAR, 53, EXTERNAL, 2000), datagram(IN, 5000, FAR, 53)]
+    frames.append(datagram(FAR, 53, EXTERNAL, 2001))
+    ran = run("nat", frames, NAT, times=[1000.0, 1061.0, 1062.0, 1063.0], rows=False)
+    assert [ends(frame) for frame in ran.left] == [
+        (EXTERNAL, 2000, FAR, 53),
+        (EXTERNAL, 2001, FAR, 53),
+        (FAR, 53, IN, 5000),
+    ]
+    assert (ran.reports["unmapped"], ran.reports["unsolicited"], ran.reports["translated"]) == (1, 0, 2)
+
+
+def test_a_call_of_an_expired_port_keeps_no_inside_host_from_calling_it_later() -> None:
+    """The packet that finds the port without an endpoint is dropped, and what follows is not, once the port has one."""
+    call, third = datagram(IN, 5000, EXTERNAL, 2000), datagram(bytes([10, 0, 0, 7]), 1, FAR, 53)
+    frames = [datagram(OTHER, 6000, FAR, 53), call, *[datagram(FAR2, 9 + n, FAR2, 9) for n in range(100)], call, call]
+    times = [1000.0, 1030.0, *[1070 + 0.01 * n for n in range(100)], 1080.0, 1141.0]
+    frames += [datagram(IN, 5000, FAR, 53), third, datagram(OTHER, 6000, FAR, 53), call]
+    times += [1142.0, 1142.1, 1142.2, 1143.0]
+    ran = run("nat", frames, "first_port=2000,last_port=2002", times=times, rows=False)
+    left = [ends(frame) for frame in ran.left if frame[26:30] == EXTERNAL]
+    assert [end[1] for end in left] == [2000, 2001, 2001, 2002, 2001, 2000, 2002]
+    assert left[-1] == (EXTERNAL, 2002, OTHER, 6000) and ran.reports["unmapped"] == 1
+
+
 def test_echoes() -> None:
     """RFC 5508, REQ-1 to 3: identifiers are mapped as ports are."""
     frames = [icmp4(8, 0, b"\0\x07\0\1data", IN, FAR), icmp4(8, 0, b"\0\x07\0\1data", OTHER, FAR)]
@@ -112,6 +138,19 @@ def test_echoes() -> None:
     assert [(frame[30:34], frame[38:40]) for frame in ran.left[2:]] == [(OTHER, b"\0\x07")]
     assert ran.reports["unmapped"] == 2
     assert nat([icmp4(13, 0, bytes(16), IN, FAR)]).reports["unsupported"] == 1
+
+
+def test_a_reply_that_no_host_requested_keeps_no_host_from_pinging_its_sender() -> None:
+    """It is translated, as nothing is filtered; the mapping of the request after it is the one of the inside end."""
+    ping, reply = icmp4(8, 0, b"\0\x07\0\1data", IN, FAR), icmp4(0, 0, b"\x07\xd0\0\1data", FAR2, EXTERNAL)
+    frames = [ping, reply, icmp4(8, 0, b"\0\x07\0\1data", IN, FAR2), reply]
+    ran = nat(frames)
+    assert [(frame[26:30], frame[30:34], frame[38:40]) for frame in ran.left] == [
+        (EXTERNAL, FAR, b"\x07\xd0"),
+        (FAR2, IN, b"\0\x07"),
+        (EXTERNAL, FAR2, b"\x07\xd0"),
+        (FAR2, IN, b"\0\x07"),
+    ]
 
 
 def test_errors_are_translated_with_what_they_quote() -> None:

@@ -258,6 +258,21 @@ def test_fragments_to_the_external_address_are_dropped(tmp_path: Path) -> None:
 
 
 @needs_ids
+@pytest.mark.parametrize("names, source", [(("nat", "ids"), ("192.0.2.1", 2000)), (("ids", "nat"), ("10.0.0.5", 5000))])
+def test_a_reset_of_a_first_packet_by_the_order_of_functions(
+    names: tuple[str, ...], source: tuple[str, int], tmp_path: Path
+) -> None:
+    """A connection that a function resets before nat gets no port: boxes.md says to give nat first."""
+    reader = Reader({})
+    reader.read('reject tcp 10.0.0.5 any -> any 80 (msg:"m"; flags:S; sid:1;)', "test.rules")
+    (tmp_path / "ids").write_bytes(table(reader.found.rules))
+    host = Host(IN, 5000, 1, checksums=True, peer=Host(FAR, 80, 1))
+    ran = through(names, [host.send("S")], tmp_path)
+    assert sorted(text(ran)) == sorted([(*source, "198.51.100.7", 80), ("198.51.100.7", 80, "10.0.0.5", 5000)])
+    assert all(frame[47] & 4 for frame in ran.left)
+
+
+@needs_ids
 def test_a_reset_reaches_both_ends_through_a_nat(tmp_path: Path) -> None:
     """ids finds what it looks for in an answer."""
     reader = Reader({})

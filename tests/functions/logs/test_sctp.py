@@ -22,7 +22,7 @@ from sluice.protocols.tcp import tcp_parser
 from sluice.protocols.udp import udp_parser
 from tests.functions.logs.boxes import START, Logs, Talk, connection, lasting, needs_parsers
 from tests.functions.logs.boxes import run_packets as everything
-from tests.functions.logs.dtls import datagrams
+from tests.functions.logs.dtls import datagrams, fragments, hello_of
 from tests.functions.logs.dtls import handshake as handshake_of_dtls
 from tests.functions.logs.hellos import other_keys
 from tests.functions.logs.http2 import needs_nghttp2
@@ -180,6 +180,25 @@ def test_dtls_is_a_connection_of_the_association() -> None:
         }
 
 
+def test_a_hello_of_dtls_does_not_end_tls_in_streams() -> None:
+    """Before it, within its handshake, between its messages, and after it; also a whole handshake of DTLS."""
+    talk = TALKS["tls"][0]
+    hello = [(">", fragments(hello_of(), 0)[0])]
+    (wanted,) = run_packets(association([[], talk]))["tlslog"]
+    for records in (hello, handshake_of_dtls()):
+        for cut in (1200, 61):
+            messages = [(who, said[at : at + cut]) for who, said in talk for at in range(0, len(said), cut)]
+            for place in (0, 1, len(messages) // 2, len(messages)):
+                found = Association()
+                for stream, who, said in (
+                    *((1, *one) for one in messages[:place]), *((0, *one) for one in records),
+                    *((1, *one) for one in messages[place:]),
+                ):  # fmt: skip
+                    found.say(A if who == ">" else B, stream, said)
+                rows = lasting(run_packets(found.end())["tlslog"])
+                assert len(rows) == 2 and lasting([wanted])[0] in rows, (len(records), cut, place)
+
+
 def test_a_missing_message_is_a_gap_of_its_stream_alone() -> None:
     talk: Talk = [
         (">", b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -202,6 +221,20 @@ def test_a_missing_message_is_a_gap_of_its_stream_alone() -> None:
     frames = association([to_the_end])
     (row,) = run_packets([frame for frame in frames if b"def" not in frame])["httplog"]
     assert (row["response_error"], row["response_body"], row["response_missing"]) == ("GAP", 3, 0)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"Content-Length: 18446744073709551615\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n"],
+)
+def test_a_missing_message_is_no_body_of_the_longest_length(head: bytes) -> None:
+    """Its length is not known, whatever length a body claims."""
+    talk: Talk = [
+        (">", b"POST /a HTTP/1.1\r\nHost: a\r\n" + head), (">", b"lost"), (">", b"GET /b HTTP/1.1\r\nHost: b\r\n\r\n"),
+    ]  # fmt: skip
+    logs = run_packets([frame for frame in association([talk]) if b"lost" not in frame])
+    rows = [(row["path"], row["request_missing"], row["request_error"]) for row in logs["httplog"]]
+    assert rows == [("/a", 0, "GAP"), ("/b", 0, None)]
 
 
 def test_a_response_before_its_request_waits_for_it() -> None:
@@ -246,6 +279,41 @@ def test_bounds() -> None:
     assert reports["http_no_memory"] and reports["file_no_memory"] and reports["tls_no_memory"]
     assert reports["http_connections_left_out"] and len(logs["httplog"]) <= 20
     assert run_packets(found.frames, ",memory=1000")["httplog"] == []
+
+
+def test_without_memory_for_a_stream_the_others_are_read() -> None:
+    found = Association()
+    found.say(A, 0, HTTP[0][1])
+    found.say(B, 0, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
+    for stream in range(256, 2**16, 256):
+        found.say(A, stream, b"x")
+    found.say(B, 0, b"cd")
+    logs = run_packets(found.end(), ",memory=400000")
+    assert logs.reports["http_no_memory"] and logs.reports["file_no_memory"]
+    assert [(row["request"], row["status"], row["response_body"]) for row in logs["httplog"]] == [(True, 200, 4)]
+    assert [(row["length"], row["complete"]) for row in logs["filelog"]] == [(4, True)]
+
+
+def test_an_association_leaves_room_for_other_connections() -> None:
+    """One with more streams than are read of it, all of one direction, before connections of TCP."""
+    found = Association()
+    for stream in range(1200):
+        found.say(A, stream, b"x")
+    tcp = [frame for place, talk in enumerate(CARRIED) for frame in connection(talk, port=8000 + place)]
+    logs = run_packets([*found.frames, *tcp], ",connections=1100")
+    assert said(logs) == over_tcp(CARRIED)
+    assert {logs.reports[f"{log}_connections_left_out"] for log in ("http", "file", "tls")} == {1200 - 1024}
+
+
+def test_streams_that_are_over_make_room_for_others() -> None:
+    found = Association()
+    for stream in range(1200):
+        for src in (A, B):
+            found.say(src, stream, b"\1 no HTTP, and no TLS" * 20)
+    found.say(A, 1200, HTTP[0][1])
+    logs = run_packets(found.end(), ",search=256")
+    assert len(logs["httplog"]) == 1
+    assert not [name for name in logs.reports if name.endswith("connections_left_out")]
 
 
 def test_a_captured_browser() -> None:

@@ -26,6 +26,8 @@ EXCEPTIONS = ("broken_connection", "malformed_message", "timeout", "limit", "fai
 
 MOST_CALLS = 10_000
 """Calls of functions of a body, with those in the functions that it calls."""
+DEEPEST = 50
+"""Functions that call each other: each is compiled within the one that calls it."""
 
 
 def check_program(
@@ -259,6 +261,8 @@ def _refuse_recursion(checked: Checked) -> None:
         if name in done:
             return
         for called, place in checked.functions[name].calls:
+            if len(within) > DEEPEST:
+                raise _too_deep(place)
             if called in [*within, name]:
                 path = [*within, name]
                 cycle = " -> ".join([*path[path.index(called) :], called])
@@ -274,23 +278,36 @@ def _refuse_recursion(checked: Checked) -> None:
         visit(name, [])
 
 
-def _refuse_growth(checked: Checked) -> None:
-    """Functions are inlined: a few that call each other twice would be as many as any number."""
-    sizes: dict[str, int] = {}
+def _too_deep(place: Place) -> ServiceError:
+    return ServiceError(
+        place,
+        f"functions within functions are more than {DEEPEST} deep here",
+        "call fewer functions inside functions: each is compiled within the one that calls it.",
+    )
 
-    def size(signature: Signature) -> int:
-        found = 1
+
+def _refuse_growth(checked: Checked) -> None:
+    """Functions are inlined: a few that call each other twice would be as many as any number, and each is within the
+    one that calls it.
+    """
+    sizes: dict[str, tuple[int, int]] = {}
+
+    def size(signature: Signature) -> tuple[int, int]:
+        """Calls, and how deep they are."""
+        found, depth = 1, 0
         for called, place in signature.calls:
             if called not in sizes:
                 sizes[called] = size(checked.functions[called])
-            found += sizes[called]
+            found, depth = found + sizes[called][0], max(depth, sizes[called][1])
+            if depth >= DEEPEST and signature.name in checked.functions:
+                raise _too_deep(place)
             if found > MOST_CALLS:
                 raise ServiceError(
                     place,
                     f"with what it calls, '{signature.name}' has more than {MOST_CALLS:,} calls of functions",
                     "call fewer functions inside functions: each call is compiled again.",
                 )
-        return found
+        return found, depth + 1
 
     for signature in (*checked.functions.values(), *checked.processes.values()):
         size(signature)

@@ -22,7 +22,7 @@ BUNDLE = 128
 """The default of Settings.bundle: SL_BUNDLE."""
 BUNDLE_MEAN = 10
 """The default of Settings.bundle_mean: SL_BUNDLE_MEAN."""
-DERIVATIONS = 6
+DERIVATIONS = 5
 """The default of Settings.derivations: SL_DERIVATIONS."""
 DEPTH_LEAST = 16
 """The smallest value of Settings.depth but 0."""

@@ -20,9 +20,9 @@ enum { FAILED_MOST = 3 };
 /* The size of a packet that is not opened because keys may not be derived for it; that of others is -1. */
 enum { DENIED = -2 };
 
-/* Anyone can seal Initial packets, and to open one costs about a quarter of a derivation, for which it counts. The first ones
- * after the server's answer, as many as a handshake has, count for little. In parts of a derivation. */
-enum { DERIVATION_PARTS = 32, OPENED_PARTS = 8, ANSWERED_PARTS = 1, ANSWERED_MOST = 4 };
+/* Anyone can seal Initial packets, and to open one costs about a quarter of a derivation, for which it counts. If the
+ * server answers, so many before that and after it count for little: a handshake has no more. In parts of a derivation. */
+enum { DERIVATION_PARTS = 32, OPENED_PARTS = 8, ANSWERED_PARTS = 1, UNANSWERED_MOST = 2, ANSWERED_MOST = 4 };
 
 #define SETTLED_FOR UINT64_C(10000000000)   /* nanoseconds in which no other Initial packet restarts the handshake */
 
@@ -30,7 +30,7 @@ struct worker {
     struct sl_native_box *box;   /* NULL: nothing bounds derivations */
     struct quic_crypto crypto;
     struct key_log log;
-    uint32_t opened;             /* parts of a derivation for Initial packets that known keys opened */
+    int64_t opened;              /* parts of a derivation for Initial packets that known keys opened, not yet counted */
     bool ready;
 };
 
@@ -65,7 +65,7 @@ struct connection {
     uint32_t tried_version;         /* 0: none */
     uint64_t failed_at;             /* when the last Initial packet failed to decrypt */
     uint8_t failed;                 /* how many failed at that time */
-    uint8_t answered;               /* Initial packets of this attempt from the server's first one on, up to ANSWERED_MOST */
+    uint8_t unanswered, answered;   /* Initial packets that known keys opened, before the server's first one and from it on */
     uint64_t expected[SPACES][2];   /* one more than the largest packet number of each side */
 };
 
@@ -155,9 +155,12 @@ static int64_t open_with(struct worker *worker, const struct quic_keys *keys, st
 /* --- Initial packets ------------------------------------------------------------------------------------------------ */
 
 /* The packet was opened: of the derivation that was asked for, only its parts count. */
-static void count_opened(struct worker *worker, struct connection *c) {
+static void count_opened(struct worker *worker, struct connection *c, bool answers) {
+    if (answers)
+        worker->opened -= (OPENED_PARTS - ANSWERED_PARTS) * c->unanswered;
     bool cheap = c->settled && c->answered < ANSWERED_MOST;
     c->answered = (uint8_t)(c->answered + cheap);
+    c->unanswered = (uint8_t)(c->unanswered + (!c->settled && c->unanswered < UNANSWERED_MOST));
     worker->opened += cheap ? ANSWERED_PARTS : OPENED_PARTS;
     if (worker->opened < DERIVATION_PARTS)
         excuse(worker);
@@ -189,8 +192,9 @@ static int64_t open_initial(struct worker *worker, struct connection *c, struct 
                 c->initial[!server].cipher = TLS_AEAD_UNKNOWN;
             *known = keys;
             c->initial_version = version->number;
+            bool answers = server && !c->settled;
             c->settled |= server;
-            count_opened(worker, c);
+            count_opened(worker, c, answers);
         }
     }
     sl_bytes id = call->bytes[1];
@@ -224,7 +228,7 @@ static int64_t open_initial(struct worker *worker, struct connection *c, struct 
             c->attempt = (uint8_t)(c->attempt + c->begun);
             c->begun = true;
             c->settled = false;
-            c->answered = 0;
+            c->unanswered = c->answered = 0;
             memset(c->expected, 0, sizeof c->expected);
         }
     }

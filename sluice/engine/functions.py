@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -56,6 +56,12 @@ class Wanted:
             for function, given in zip(self.c, self.options, strict=True)
             if function.parameters
         ]
+
+    def as_in_processes(self) -> None:
+        """Let functions do in one process what they do in processes of their own (`sluice chain --isolate`), where none
+        translates packets when they arrive.
+        """
+        self.c = [replace(function, arrives=False) for function in self.c]
 
     def direct_rows(self, path: str) -> None:
         """Set `out` to `path` for functions in C that would write rows to stdout because `out` is not set."""

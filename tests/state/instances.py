@@ -132,6 +132,7 @@ def scope(chain: IsolatedChain, name: str, scope: str) -> None:
 def run_ideal(plan: Plan, packets: Sequence[bytes], folder: Path) -> Ran:
     """One instance of each function, with local state, in one process."""
     wanted = plan.wanted()
+    wanted.as_in_processes()
     folder.mkdir(exist_ok=True)
     output = folder / "ideal.pcap"
     ready = compile_stack(_stack_of(plan), tuple(wanted.c))

@@ -47,6 +47,7 @@ class Ideal:
         self._output = Path(self._folder.name, "out.pcap")
         self._rows: dict[str, tuple[str, str]] = {}
         wanted = plan.wanted()
+        wanted.as_in_processes()
         for number, (function, given) in enumerate(zip(wanted.c, wanted.options, strict=True)):
             if any(item.name == OUT for item in function.parameters) and isinstance(given, dict):
                 own = str(Path(self._folder.name, f"rows{number}"))

@@ -6,8 +6,7 @@
  * An input is 2 bytes of settings (the server's port, and bit 5 whether there is a key log; how many exchanges are stored), then pieces: what (1 byte: bits 0-1
  * side and UDP, 2 out of order, 3 again, 4 a hole, 5 small segments, 6 ICMP instead of UDP), length (2, little endian), and the bytes. */
 #include "tcp_ip.c"
-#include "keys.h"
-#include "expect.h"
+#include "key_log.h"
 
 #ifndef FUZZ_PORTS   /* fuzz_more_logs.c includes this file */
 #define FUZZ_PORTS {80, 443, 53, 3128}
@@ -103,17 +102,6 @@ static void say(struct world *world, uint8_t what, const uint8_t *at, uint32_t l
             give(world, world->delayed, world->delayed_length);
         world->delayed_length = 0;
     }
-}
-
-/* The path of a key log with the secrets of the first inputs. */
-static const char *key_log(void) {
-    static char path[32];
-    if (*path)
-        return path;
-    FILE *file = tmpfile();
-    EXPECT(file && fputs(fuzz_keys, file) >= 0 && fflush(file) == 0);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(file));
-    return path;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t size) {

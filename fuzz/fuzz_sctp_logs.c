@@ -6,8 +6,7 @@
  * what (bit 0 side, 1 the message begins, 2 it ends, 3 unordered, 4 I-DATA, 5 again, 6 a transmission number is left out before it,
  * 7 it comes after the next one), the stream, the number within it (1 each), the length (2, little endian), and the bytes. */
 #include "sctp.c"
-#include "keys.h"
-#include "expect.h"
+#include "key_log.h"
 
 enum { MOST_PIECE = 1400, HEAD = 14 + 20 + 12 + 20 };
 
@@ -84,17 +83,6 @@ static void say(struct world *world, uint8_t what, uint8_t stream, uint8_t numbe
     if (world->delayed_length)
         give(world, world->delayed, world->delayed_length);
     world->delayed_length = 0;
-}
-
-/* The path of a key log with the secrets of the first inputs. */
-static const char *key_log(void) {
-    static char path[32];
-    if (*path)
-        return path;
-    FILE *file = tmpfile();
-    EXPECT(file && fputs(fuzz_keys, file) >= 0 && fflush(file) == 0);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(file));
-    return path;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t size) {

@@ -65,16 +65,13 @@ struct balance {
 };
 SLUICE_WORKER(struct balance)
 
-static bool balance_is_server(const struct balance *balance, uint32_t address) {
-    for (uint32_t i = 0; i < balance->count; i++)
-        if (balance->server[i] == address)
-            return true;
-    return false;
-}
-
 static int balance_compare(const void *one, const void *other) {
     const uint32_t *a = one, *b = other;
     return *a < *b ? -1 : *a > *b;
+}
+
+static bool balance_is_server(const struct balance *balance, uint32_t address) {
+    return bsearch(&address, balance->sorted, balance->count, sizeof address, balance_compare);
 }
 
 /* The servers of a client's end. */
@@ -121,7 +118,7 @@ SLUICE_ARRIVAL {
     const uint8_t *source = frame->at + at + 12;
     const uint32_t from = (uint32_t)sl_load_be32(source);
     const bool error = source[-3] == 1;   /* the protocol; any router may send one */
-    if ((!error && !bsearch(&from, balance->sorted, balance->count, sizeof from, balance_compare)) || !sl_ip_read(frame, at, &ip) ||
+    if ((!error && !balance_is_server(balance, from)) || !sl_ip_read(frame, at, &ip) ||
         !ip.first || !ip.last || ip.payload + 4 > frame->captured)
         return false;
     const uint8_t *unit = frame->at + ip.payload;

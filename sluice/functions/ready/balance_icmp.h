@@ -6,16 +6,9 @@
 
 #include "quoted_packet.h"
 
-enum { BALANCE_ERROR_HEADER = 8 };
-
 /* Reads the packet that an error quotes: its header and ports. unit: the error, from its ICMP header on. False: it is none. */
 static bool balance_quote(sl_bytes unit, struct quoted_packet *quoted) {
-    if (unit.captured < BALANCE_ERROR_HEADER + 20 + 8)
-        return false;
-    const uint8_t type = unit.at[0], *ip = unit.at + BALANCE_ERROR_HEADER;
-    return ((type >= 3 && type <= 5) || type == 11 || type == 12) &&
-           quoted_read(quoted, ip, unit.captured - BALANCE_ERROR_HEADER, 4 * (ip[0] & 15u) + 20) && quoted->ip.version == 4 &&
-           quoted->ip.first && quoted->ip.payload + 8 <= quoted->frame.captured && (quoted->ip.protocol == 6 || quoted->ip.protocol == 17);
+    return quoted_read_ip4(quoted, unit) && quoted_by(unit.at[0]) && (quoted->ip.protocol == 6 || quoted->ip.protocol == 17);
 }
 
 /* The server of the quoted connection of a client, which is its source or destination; 0: it has none. */
@@ -34,7 +27,7 @@ static bool balance_error_arrives(struct sl_box *box, const uint8_t *source, sl_
     uint8_t address[4];
     sl_store_be32(address, SLUICE_WORKER_OF(box)->address);
     quoted_replace(&quoted, 16, address, 4);
-    return SLUICE_REWRITE(box, unit.at + BALANCE_ERROR_HEADER, quoted.bytes, quoted.frame.captured) &&
+    return SLUICE_REWRITE(box, unit.at + QUOTED_ERROR_HEADER, quoted.bytes, quoted.frame.captured) &&
            (server != sl_load_be32(source) || SLUICE_REWRITE(box, source, address, 4));
 }
 
@@ -49,7 +42,7 @@ SLUICE_ON(icmp, packet) {
     uint8_t address[4];
     sl_store_be32(address, server);
     quoted_replace(&quoted, 12, address, 4);
-    if (server && (!SLUICE_REWRITE(event->box, event->unit.at + BALANCE_ERROR_HEADER, quoted.bytes, quoted.frame.captured) ||
+    if (server && (!SLUICE_REWRITE(event->box, event->unit.at + QUOTED_ERROR_HEADER, quoted.bytes, quoted.frame.captured) ||
                    !SLUICE_REWRITE(event->box, to, address, 4))) {
         SLUICE_COUNTER_OF(event->box, unchanged)++;
         SLUICE_DROP(event->box);

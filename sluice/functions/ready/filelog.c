@@ -371,10 +371,7 @@ SLUICE_ON(tcp, data) {
         filelog_control(event, event->side & 1, data->bytes);
         return;
     }
-    if (connection->tls)
-        tls_connection_bytes(connection->tls, event->side & 1, data->bytes.at, data->bytes.captured, sl_packet_time(event));
-    else
-        filelog_bytes(connection, event->side & 1, data->bytes);
+    filelog_sent(connection, event->side & 1, data->bytes);
     if (filelog_is_over(connection)) {
         filelog_free(state);
         state->over = true;
@@ -391,10 +388,7 @@ SLUICE_ON(tcp, gap) {
         return;
     }
     connection->event = event;
-    if (connection->tls)
-        tls_connection_missing(connection->tls, event->side & 1, data->length);
-    else
-        filelog_missing(connection, event->side & 1, data->length);
+    filelog_gap(connection, event->side & 1, data->length);
 }
 
 SLUICE_ON(tcp, end) {

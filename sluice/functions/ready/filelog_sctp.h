@@ -29,15 +29,6 @@ static void filelog_sctp_close(struct log_sctp *streams, struct log_sctp_stream 
     stream->over = true;
 }
 
-/* Bytes of a side of a stream are missing. */
-static void filelog_sctp_gap(struct filelog_connection *connection, unsigned side, uint64_t length)
-{
-    if (connection->tls)
-        tls_connection_missing(connection->tls, side, length);
-    else
-        filelog_missing(connection, side, length);
-}
-
 /* Handles a message; `bytes`: its content if it has several chunks. */
 static void filelog_sctp_message(const struct sl_event *event, const sl_bytes *bytes)
 {
@@ -65,13 +56,10 @@ static void filelog_sctp_message(const struct sl_event *event, const sl_bytes *b
     if (first && message.number)   /* numbers begin with 0 (RFC 9260, 6.5): there were messages before the capture */
         connection->http->from_start = false;
     if (!follows)
-        filelog_sctp_gap(connection, side, LOG_SCTP_UNKNOWN);
-    if (connection->tls)
-        tls_connection_bytes(connection->tls, side, message.bytes.at, message.bytes.captured, sl_packet_time(event));
-    else
-        filelog_bytes(connection, side, message.bytes);
+        filelog_gap(connection, side, LOG_SCTP_UNKNOWN);
+    filelog_sent(connection, side, message.bytes);
     if (message.bytes.captured < message.bytes.length)
-        filelog_sctp_gap(connection, side, message.bytes.length - message.bytes.captured);
+        filelog_gap(connection, side, message.bytes.length - message.bytes.captured);
     if (filelog_is_over(connection))
         filelog_sctp_close(state->sctp, stream);
 }

@@ -79,4 +79,22 @@ static void filelog_tls_prepare(struct filelog_connection *connection)
     SLUICE_COUNTER_OF(connection->box, file_no_memory) += !connection->tls;
 }
 
+/* Bytes of a side as they were sent, in the clear or in TLS. */
+static void filelog_sent(struct filelog_connection *connection, unsigned number, sl_bytes bytes)
+{
+    if (connection->tls)
+        tls_connection_bytes(connection->tls, number, bytes.at, bytes.captured, sl_packet_time(connection->event));
+    else
+        filelog_bytes(connection, number, bytes);
+}
+
+/* Such bytes are missing. */
+static void filelog_gap(struct filelog_connection *connection, unsigned number, uint64_t length)
+{
+    if (connection->tls)
+        tls_connection_missing(connection->tls, number, length);
+    else
+        filelog_missing(connection, number, length);
+}
+
 #endif

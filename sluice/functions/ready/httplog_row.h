@@ -12,14 +12,6 @@ static void httplog_value(struct log_text *row, const struct log_text *text)
         log_put(row, "null");
 }
 
-static void httplog_word(struct log_text *row, const char *word)
-{
-    if (word)
-        log_string(row, word, strlen(word));
-    else
-        log_put(row, "null");
-}
-
 static void httplog_text(struct log_text *row, const char *name, const struct log_text *text)
 {
     log_name(row, name);
@@ -60,7 +52,7 @@ static void httplog_lengths(struct log_text *row, const struct http_message *mes
     log_name_of(row, prefix, "complete");
     log_put(row, message->complete ? "true" : "false");
     log_name_of(row, prefix, "error");
-    httplog_word(row, message->error);
+    log_word_value(row, message->error);
     log_name_of(row, prefix, "type");
     httplog_value(row, &message->header[HTTP_TYPE]);
 }

@@ -153,13 +153,18 @@ __attribute__((unused)) static inline void log_flag(struct log_text *text, const
     log_put(text, value ? "true" : "false");
 }
 
-/* Appends a member whose value is a string of the program, or null. */
-static inline void log_word(struct log_text *text, const char *name, const char *word) {
-    log_name(text, name);
+/* Appends a string of the program, or null. */
+static inline void log_word_value(struct log_text *text, const char *word) {
     if (word)
         log_string(text, word, strlen(word));
     else
         log_put(text, "null");
+}
+
+/* Appends a member with such a value. */
+static inline void log_word(struct log_text *text, const char *name, const char *word) {
+    log_name(text, name);
+    log_word_value(text, word);
 }
 
 /* Appends a time or duration in seconds. */

@@ -16,7 +16,7 @@ static bool nat_arrives_icmp(struct sl_box *box, const uint8_t *address, sl_byte
     uint64_t *why = NULL;
     if (unit.captured < NAT_ECHO)
         return false;
-    if (nat_is_error(unit.at[0])) {
+    if (quoted_by(unit.at[0])) {
         struct quoted_packet quoted;
         const struct nat_inside *inside = nat_quoted_inside(box, unit, &quoted);
         return inside && nat_requote(box, unit, address, &quoted, true, inside->address, inside->port);

@@ -5,17 +5,12 @@
 
 #include "quoted_packet.h"
 
-enum { NAT_ERROR_HEADER = 8, NAT_REPLY = 0, NAT_REQUEST = 8 };
+enum { NAT_REPLY = 0, NAT_REQUEST = 8 };
 
 /* Reads the packet that an error quotes: its header and, at most, 20 bytes. unit: the error, from its ICMP header on. */
 static bool nat_quote(sl_bytes unit, struct quoted_packet *quoted) {
-    if (unit.captured < NAT_ERROR_HEADER + 20 + 8)
-        return false;
-    const uint8_t *ip = unit.at + NAT_ERROR_HEADER;
-    const struct sl_ip_place *place = &quoted->ip;
-    return quoted_read(quoted, ip, unit.captured - NAT_ERROR_HEADER, 4 * (ip[0] & 15u) + 20) && place->version == 4 &&
-           place->first && place->payload + 8 <= quoted->frame.captured &&
-           (place->protocol == NAT_TCP || place->protocol == NAT_UDP || place->protocol == NAT_ICMP);
+    const uint8_t protocol = quoted_read_ip4(quoted, unit) ? quoted->ip.protocol : 0;
+    return protocol == NAT_TCP || protocol == NAT_UDP || protocol == NAT_ICMP;
 }
 
 /* Where the number of the quoted source or destination is: a port, or the identifier of an echo. */
@@ -31,7 +26,7 @@ static bool nat_requote(struct sl_box *box, sl_bytes unit, const uint8_t *outer,
     sl_store_be16(port, number);
     quoted_replace(quoted, source ? 12 : 16, bytes, 4);
     quoted_replace(quoted, nat_quoted_number(quoted, source), port, 2);
-    if (!outer || !SLUICE_REWRITE(box, unit.at + NAT_ERROR_HEADER, quoted->bytes, quoted->frame.captured) ||
+    if (!outer || !SLUICE_REWRITE(box, unit.at + QUOTED_ERROR_HEADER, quoted->bytes, quoted->frame.captured) ||
         !SLUICE_REWRITE(box, outer, bytes, 4))
         return false;
     SLUICE_COUNTER_OF(box, errors_translated)++;
@@ -89,8 +84,6 @@ static void nat_error_out(const struct sl_event *event, const struct nat *nat) {
     nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsupported));
 }
 
-static bool nat_is_error(uint8_t type) { return (type >= 3 && type <= 5) || type == 11 || type == 12; }
-
 static void nat_icmp(const struct sl_event *event) {
     struct sl_box *box = event->box;
     const struct nat *nat = SLUICE_WORKER_OF(box);
@@ -102,7 +95,7 @@ static void nat_icmp(const struct sl_event *event) {
         return;
     }
     uint32_t from = (uint32_t)sl_load_be32(place), to = (uint32_t)sl_load_be32(place + 4);
-    const bool error = nat_is_error(unit[0]);
+    const bool error = quoted_by(unit[0]);
     if (sl_arrived(box)) {   /* it has the inside end already */
         if (!error)
             nat_count(event, false);

@@ -81,6 +81,17 @@ def through(
     return Ran(left, times, rows, reports)
 
 
+def opened(active: Host, calls: tuple[bytes, int], passive: Host, answers: tuple[bytes, int]) -> list[bytes]:
+    """A connection, and data of its passive end. calls, answers: the other end as each one knows it."""
+    active.peer, passive.peer = Host(*calls, 9), Host(*answers, 1)
+    return [
+        active.send("S"),
+        passive.send("SA", ack=2),
+        active.send("A", ack=10),
+        passive.send("A", b"hello", ack=2),
+    ]
+
+
 def text(ran: Ran) -> list[tuple[str, int, str, int]]:
     """The ends of what left."""
     return [(".".join(map(str, a)), sport, ".".join(map(str, b)), dport) for a, sport, b, dport in map(ends, ran.left)]
@@ -140,9 +151,7 @@ def test_a_connection_that_rules_drop_gets_no_port(tmp_path: Path) -> None:
 @order
 def test_rules_name_the_inside_end_of_a_forwarded_port(names: tuple[str, ...], tmp_path: Path) -> None:
     outside, inside = Host(FAR, 7000, 1, checksums=True), Host(IN, 8080, 9, checksums=True)
-    outside.peer, inside.peer = Host(EXTERNAL, 80, 9), Host(FAR, 7000, 1)
-    frames = [outside.send("S"), inside.send("SA", ack=2), outside.send("A", ack=10), inside.send("A", b"hello", ack=2)]
-    ran = through(names, frames, tmp_path)
+    ran = through(names, opened(outside, (EXTERNAL, 80), inside, (FAR, 7000)), tmp_path)
     there, back = ("198.51.100.7", 7000, "10.0.0.5", 8080), ("192.0.2.1", 80, "198.51.100.7", 7000)
     assert text(ran) == [there, back, there, back] and ran.reports["firewall_invalid"] == 0
 
@@ -163,9 +172,7 @@ def test_who_is_rejected_gets_an_answer_of_the_external_end(names: tuple[str, ..
 def test_two_inside_hosts_by_their_external_ends(names: tuple[str, ...], tmp_path: Path) -> None:
     """RFC 4787, REQ-9. Both directions are one connection."""
     a, b = Host(OTHER, 6000, 1, checksums=True), Host(IN, 8080, 9, checksums=True)
-    a.peer, b.peer = Host(EXTERNAL, 80, 9), Host(EXTERNAL, 2000, 1)
-    frames = [a.send("S"), b.send("SA", ack=2), a.send("A", ack=10), b.send("A", b"hello", ack=2)]
-    ran = through(names, frames, tmp_path)
+    ran = through(names, opened(a, (EXTERNAL, 80), b, (EXTERNAL, 2000)), tmp_path)
     there, back = ("192.0.2.1", 2000, "10.0.0.5", 8080), ("192.0.2.1", 80, "10.0.0.6", 6000)
     assert text(ran) == [there, back, there, back]
     assert (ran.reports["hairpinned"], ran.reports["firewall_invalid"], len(ran.rows)) == (4, 0, 1)
@@ -202,8 +209,7 @@ def test_data_connections_of_ftp_are_related(names: tuple[str, ...], tmp_path: P
 @order
 def test_rules_name_the_virtual_address(names: tuple[str, ...], tmp_path: Path) -> None:
     client, server = Host(FAR, 7000, 1, checksums=True), Host(SERVER, 80, 9, checksums=True)
-    client.peer, server.peer = Host(VIRTUAL, 80, 9), Host(FAR, 7000, 1)
-    frames = [client.send("S"), server.send("SA", ack=2), client.send("A", ack=10), server.send("A", b"hello", ack=2)]
+    frames = opened(client, (VIRTUAL, 80), server, (FAR, 7000))
     own = Host(SERVER, 80, 9, checksums=True, peer=Host(FAR2, 7000, 1))  # of no connection to the virtual address
     ran = through(names, [*frames, own.send("A")], tmp_path, RULES.replace("ct state invalid", "ct state untracked"))
     there, back = ("198.51.100.7", 7000, "10.9.0.1", 80), ("203.0.113.10", 80, "198.51.100.7", 7000)
@@ -233,8 +239,7 @@ def test_errors_about_balanced_packets_reach_who_sent_them(names: tuple[str, ...
 def test_a_client_inside_and_servers_outside(names: tuple[str, ...], tmp_path: Path) -> None:
     """Both functions translate each packet, in each direction."""
     client, server = Host(IN, 5000, 1, checksums=True), Host(FAR, 80, 9, checksums=True)
-    client.peer, server.peer = Host(VIRTUAL, 80, 9), Host(EXTERNAL, 2000, 1)
-    frames = [client.send("S"), server.send("SA", ack=2), client.send("A", ack=10), server.send("A", b"hello", ack=2)]
+    frames = opened(client, (VIRTUAL, 80), server, (EXTERNAL, 2000))
     ran = through(names, frames, tmp_path, balance={"servers": "198.51.100.7"})
     there, back = ("192.0.2.1", 2000, "198.51.100.7", 80), ("203.0.113.10", 80, "10.0.0.5", 5000)
     assert text(ran) == [there, back, there, back] and ran.reports["firewall_invalid"] == 0

@@ -24,15 +24,16 @@ class Length:
     resync: a condition that a header satisfies where a message begins. After a gap, or after bytes that form no
         message, the next start is searched byte by byte. Without resync, the rest of that side is not parsed. Messages
         of a packet have no resync: the rest of the packet is lost.
-    bundled: whether each message costs about as much as a packet, as a frame in an aggregate does; 2 if two of them do,
-        as chunks in an association. The box bounds how many of these are cut from packets (its settings `bundle` and
-        `bundle_mean`, of which the second counts half where two cost as much); the rest of the packet, or of what a
-        packet delivers of a stream, is lost.
+    bundled: whether each message costs about as much as a packet, as a frame in an aggregate does. The box bounds how
+        many of these are cut from packets (its settings `bundle` and `bundle_mean`); the rest of the packet, or of what
+        a packet delivers of a stream, is lost.
+    half: whether two bundled messages cost as much as a packet, as chunks in an association do: each counts half
+        towards `bundle_mean`.
     begins: whether messages begin instances, of this layer or of layers above: of messages that are not bundled, the
         same bound counts those that do.
 
     In each of these cases, event `lost` gives the cause (see LOSS_CAUSES). Raises DescriptionError for bytes where a
-    number is needed, and for a limit out of range.
+    number is needed, for a limit out of range, and for half= without bundled=.
     """
 
     def __init__(
@@ -41,7 +42,8 @@ class Length:
         limit: int = 1 << 16,
         resync: object = None,
         *,
-        bundled: bool | int = False,
+        bundled: bool = False,
+        half: bool = False,
         begins: bool = False,
     ) -> None:
         self.where = here()
@@ -53,6 +55,8 @@ class Length:
         if not isinstance(cast(object, limit), int) or not 1 <= limit <= LONGEST:
             raise DescriptionError(f"limit={described(limit)}", f"a message has 1 to {LONGEST} bytes.")
         self.limit = limit
-        self.half = bundled == 2
-        self.bundled = self.half or to_flag(bundled, "bundled=")
+        self.bundled = to_flag(bundled, "bundled=")
+        self.half = to_flag(half, "half=")
+        if self.half and not self.bundled:
+            raise DescriptionError("half= of messages that are not bundled", "write bundled=True, half=True.")
         self.begins = to_flag(begins, "begins=")

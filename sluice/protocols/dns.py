@@ -146,16 +146,19 @@ def dns_parser() -> Connectionless:
     return dns
 
 
+def name_ended(parser: Connectionless) -> Expression:
+    """Whether the last part of a name was read: a pointer, or the root's label."""
+    return parser.header_contain(dns_pointer) | (parser.header_contain(dns_label) & (dns_label.size == 0))
+
+
 def name(parser: Connectionless) -> AnyUntil:
     """The name at the beginning of a header. It is not read further than the longest one."""
-    ended = parser.header_contain(dns_pointer) | (parser.header_contain(dns_label) & (dns_label.size == 0))
-    return AnyUntil([dns_label, dns_pointer], ~ended & (parser.cursor <= LONGEST_NAME))
+    return AnyUntil([dns_label, dns_pointer], ~name_ended(parser) & (parser.cursor <= LONGEST_NAME))
 
 
 def require_name(parser: Connectionless, length: Expression) -> None:
     """A name of this length must be complete, and not too long."""
-    ended = parser.header_contain(dns_pointer) | (parser.header_contain(dns_label) & (dns_label.size == 0))
-    parser.require(ended | (length > LONGEST_NAME), "name")
+    parser.require(name_ended(parser) | (length > LONGEST_NAME), "name")
     parser.require(length <= LONGEST_NAME, "long name")
 
 

@@ -30,9 +30,9 @@ STREAMS_BLOCKED, STREAMS_BLOCKED_UNI, NEW_CONNECTION_ID, RETIRE_CONNECTION_ID, P
 PATH_RESPONSE, CONNECTION_CLOSE, CONNECTION_CLOSE_APPLICATION, HANDSHAKE_DONE = range(0x1B, 0x1F)
 DATAGRAM, DATAGRAM_LENGTH = 0x30, 0x31
 INITIAL, EARLY, HANDSHAKE = range(3)
+"""Levels below the last one."""
 INITIAL_RANGES = 32
 """Ranges that an ACK frame of an Initial packet has at most, as anyone can make such packets."""
-"""Levels below the last one."""
 
 
 class quic_frame_hdr(layout):

@@ -198,7 +198,7 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
     padded = (header.length + 3) & 0xFFFFFFFC
     there = sctp.cursor + sctp.payload_len
     length = padded - (padded - there) * ((header.length <= there) & (padded > there))
-    sctp.message = Length(length * (header.length >= sctp.cursor), limit=1 << 17, bundled=2)
+    sctp.message = Length(length * (header.length >= sctp.cursor), limit=1 << 17, bundled=True, half=True)
 
     sctp.selector = [sctp.below.src, sctp.below.sport], [sctp.below.dst, sctp.below.dport]
     sctp.alias = If(sctp.below.tag != 0) >> [sctp.below.tag, sctp.below.sport, sctp.below.dport]

@@ -508,6 +508,12 @@ def message_limit():
     p.message = Length(p.header.size, limit=1 << 20)  # wrong
 
 
+@refused("half= of messages that are not bundled", "write bundled=True, half=True.")
+def message_half_without_bundled():
+    p = plain()
+    p.message = Length(p.header.size, half=True)  # wrong
+
+
 @refused("'temp.count' is read before the message is there", "use fields of the header.")
 def message_length_from_temp():
     p = keyed()

@@ -283,8 +283,8 @@ def run_c(made: CompiledStack, packets: Iterable[Packet]) -> dict[str, int]:
         return {name: value for name, value in box.reports().items() if not name.startswith("pool")}
 
 
-def test_bundled_messages_of_a_stream_are_bounded_on_average() -> None:
-    """Those beyond the bound are lost, and the next ones are found, also after bytes that make none."""
+def run_bundled(*parts: bytes) -> tuple[list[tuple[Any, ...]], dict[str, int]]:
+    """The losses and counters of a layer of bundled messages in a stream, of which each packet brings one part."""
     s: Any = ConnectionOriented("stream")
     s.header = stream_hdr
     s.selector = [s.header.src], [s.header.dst]
@@ -296,16 +296,22 @@ def test_bundled_messages_of_a_stream_are_bounded_on_average() -> None:
     stack = Stack("bounded")
     stack.stream, stack.message = s, m
     stack += (stack.stream >> stack.message) + Pred(1)
-    made = compiled(stack)
-    one, none, begin = b"\7\2", b"\7\0", 1
+    made, begin = compiled(stack), 1
     packets: list[Packet] = []
-    for data in (one * 10_000, one * 3, one + b"\7", b"\3a" + one, one + none + one):
+    for data in parts:
         packets.append(Packet(bytes([NEAR, FAR, DATA]) + begin.to_bytes(4, "big") + data, 0))
         begin += len(data)
     settings = dataclasses.replace(SETTINGS, bundle_mean=1)
     assert_same(made, packets, settings)
     events, counters = run_compiled(made, packets, settings)
     lost = [(*event[-1][:2], LOSS_CAUSES[event[-1][2]]) for event in events if event[1] == "lost"]
+    return lost, counters["message"]
+
+
+def test_bundled_messages_of_a_stream_are_bounded_on_average() -> None:
+    """Those beyond the bound are lost, and the next ones are found, also after bytes that make none."""
+    one, none = b"\7\2", b"\7\0"
+    lost, counters = run_bundled(one * 10_000, one * 3, one + b"\7", b"\3a" + one, one + none + one)
     saved, sent = 2 * 8192, 20_000  # each packet adds one
     assert lost[:3] == [
         (saved, sent - saved, "bundle"),
@@ -313,34 +319,15 @@ def test_bundled_messages_of_a_stream_are_bounded_on_average() -> None:
         (sent + 6 + 2 + 3, 2, "bundle"),
     ]
     assert [cause for *_, cause in lost[3:]] == ["malformed", "bundle"]
-    assert counters["message"]["lost:bundle"] == 4
-    assert counters["message"]["packets"] == 8192 + 4
+    assert counters["lost:bundle"] == 4
+    assert counters["packets"] == 8192 + 4
 
 
 def test_the_search_for_a_message_is_bounded_with_bundled_messages() -> None:
     """Eight bytes at which none begins count as half of one; beyond the bound the rest of a delivery is lost."""
-    s: Any = ConnectionOriented("stream")
-    s.header = stream_hdr
-    s.selector = [s.header.src], [s.header.dst]
-    s.seq = Sequence(meta=s.header.number, data=s.payload, zero_based=False)
-    s.event.asm = Assemble()
-    m: Any = Connectionless("message")
-    m.header = message_hdr
-    m.message = Length(m.header.length, bundled=True, resync=m.header.magic == 7)
-    stack = Stack("searched")
-    stack.stream, stack.message = s, m
-    stack += (stack.stream >> stack.message) + Pred(1)
-    made, one = compiled(stack), b"\7\2"
-    packets: list[Packet] = []
-    begin, garbage = 1, bytes(60_000)
-    for data in (garbage, garbage, garbage, one * 2):
-        packets.append(Packet(bytes([NEAR, FAR, DATA]) + begin.to_bytes(4, "big") + data, 0))
-        begin += len(data)
-    settings = dataclasses.replace(SETTINGS, bundle_mean=1)
-    assert_same(made, packets, settings)
-    events, counters = run_compiled(made, packets, settings)
-    lost = [(*event[-1][:2], LOSS_CAUSES[event[-1][2]]) for event in events if event[1] == "lost"]
+    garbage, one = bytes(60_000), b"\7\2"
+    lost, counters = run_bundled(garbage, garbage, garbage, one * 2)
     credit = 2 * 8192  # halves; the first packet adds none, the others one for each 1,500 bytes, and one more
     reached = 8 * (credit + 2 * 2 * (60_000 // 1500 + 1)) + 7  # the last byte of the first waits for the header's rest
     assert lost[0][-1] == "malformed" and lost[1] == (reached, 180_000 - reached, "bundle")
-    assert counters["message"]["packets"] == 1 and counters["message"]["lost:bundle"] == 2
+    assert counters["packets"] == 1 and counters["lost:bundle"] == 2

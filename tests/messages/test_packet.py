@@ -392,7 +392,7 @@ def test_bundled_messages_are_bounded_on_average() -> None:
 
 
 def test_bundled_messages_of_which_two_cost_as_much_as_a_packet_count_half() -> None:
-    made = stacked(cut_parser("frame", 1, bundled=2))
+    made = stacked(cut_parser("frame", 1, bundled=True, half=True))
     settings = dataclasses.replace(SETTINGS, bundle=1 << 16, work=1 << 16, bundle_mean=1)
     units = [packet(bytes(2 * BUNDLE_SAVED)), packet(b"\0\0"), packet(bytes(3))]
     assert_same(made, units, settings)

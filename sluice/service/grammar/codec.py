@@ -80,8 +80,7 @@ def _item(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bo
         case "integer":
             if at + item.size > len(data):
                 raise EndError
-            order = "big" if item.order == "big" else "little"
-            values[item.name] = wrap(int.from_bytes(data[at : at + item.size], order, signed=item.signed))
+            values[item.name] = _number(item, data, at)
             return at + item.size
         case "vint":
             values[item.name], end = scan.vint(data, at)
@@ -167,9 +166,13 @@ def integers(item: Item, data: bytes) -> list[int]:
     assert one is not None
     if len(data) % one.size:
         raise MalformedError(item.name or "items")
+    return [_number(one, data, at) for at in range(0, len(data), one.size)]
+
+
+def _number(one: Item, data: bytes, at: int) -> int:
+    """An integer of fixed size."""
     order = "big" if one.order == "big" else "little"
-    pieces = (data[at : at + one.size] for at in range(0, len(data), one.size))
-    return [wrap(int.from_bytes(each, order, signed=one.signed)) for each in pieces]
+    return wrap(int.from_bytes(data[at : at + one.size], order, signed=one.signed))
 
 
 def integer_bytes(one: Item, value: int) -> bytes:

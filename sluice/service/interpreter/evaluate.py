@@ -126,7 +126,8 @@ class Evaluator(ChannelEvaluator):
             assert row.element is not None
             found: list[Value] = []
             for each in parts(row, value):
-                found = self._limited([*found, self._part(row.element, each, value[: each.end])], type)
+                found.append(self._part(row.element, each, value[: each.end]))
+                self._limited(found, type)
                 value = value[each.end :]
             return found
         except MalformedError as error:
@@ -148,12 +149,10 @@ class Evaluator(ChannelEvaluator):
             try:
                 if isinstance(each, Record):
                     assert row.element is not None
-                    whole = each.raw is not None and not each.changed
-                    made += (
-                        (each.raw or b"")
-                        if whole
-                        else serialise(row.element, each.fields, each.raw, each.note, ended=True)
-                    )
+                    if each.raw is not None and not each.changed:
+                        made += each.raw
+                    else:
+                        made += serialise(row.element, each.fields, each.raw, each.note, ended=True)
                     ends.append(len(made))
                 else:
                     assert row.integer is not None

@@ -322,10 +322,7 @@ class ExpressionWriter(StateWriter):
         """A call that gives the reason of a fault, or 0."""
         reason = self.raw_variable("enum service_counter")
         self.put(f"{reason} = {call};")
-        with self.block(f"if ({reason})"):
-            self.put(f"{'' if self.catchers else 'return '}service_fail(self, {reason});")
-            if self.catchers:
-                self.put(f"goto {self.catchers[-1]};")
+        self.fail(reason, reason)
 
     # --- calls
 

@@ -155,12 +155,16 @@ class RuleWriter:
         self.depth += 1
 
     def fault(self, condition: str, reason: str) -> None:
+        self.fail(condition, f"SERVICE_{reason}")
+
+    def fail(self, condition: str, counter: str) -> None:
+        """A failure with a reason that is an expression of C."""
         with self.block(f"if ({condition})"):
             if self.catchers:
-                self.put(f"service_fail(self, SERVICE_{reason});")
+                self.put(f"service_fail(self, {counter});")
                 self.put(f"goto {self.catchers[-1]};")
             else:
-                self.put(f"return service_fail(self, SERVICE_{reason});")
+                self.put(f"return service_fail(self, {counter});")
 
     def stop(self, outcome: str = "outcome") -> None:
         """After a failure: a fault is handled, if there is a handler; else the rule stops."""

@@ -1,6 +1,7 @@
 """The transfer functions of the analyses, each of which can be removed to see that a test fails.
 
-`python -m tests.analyze.removals [NAME ...]` removes one after the other, and prints those that no test misses.
+`python -m tests.analyze.removals --folder FOLDER [NAME ...]` removes one after the other, and prints those that no test
+misses.
 
 The tool is built once with all of them; the environment chooses which of them it leaves out (SLUICE_REMOVED).
 """

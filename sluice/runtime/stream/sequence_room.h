@@ -34,7 +34,7 @@ static inline bool sl_sequence_has_memory(const struct sl_sequence *seq, const s
 
 /* How many small pieces a side may hold before it may hold no further one. A piece of one byte takes some 90 bytes, with its
  * part of the index, and a packet of 60 brings it: where many scatter them no cache has what is held, and each packet waits for
- * memory. So while much is held a side may have fewer; all together then have some 100,000, and 8 each (docs/experiments.md,
+ * memory. So while much is held a side may have fewer; all together then have some 100,000, and 8 each (bench/notes.md,
  * "What an attack waits for"). Large ones come no faster than their bytes do. FreeBSD holds 100
  * segments of any size unless told otherwise, since its list of them was attacked so (CVE-2018-6922). */
 static inline uint64_t sl_sequence_small_most(const struct sl_sequence_rules *rules, const struct sl_pool *pool) {
